@@ -328,6 +328,7 @@ class Controller:
         """Make what takes load balancers through their life, those of Binds too."""
         parts, view, clock = self._parts, self._view, self._parts.clock
         self._bind_queue = self._queue("binds")
+        lists = RecordLister(parts.client, view.observe_record)
         binds = Binds(
             view,
             BindWriter(self._writers.binds),
@@ -336,9 +337,8 @@ class Controller:
             self._abandonments,
             queue=self._bind_queue,
             shares=Shares(_BIND_WORKERS),
-            is_coming=self._applier.is_coming,
+            lists=lists,
         )
-        lists = RecordLister(parts.client, view.observe_record)
         self._resync = MemberResync(
             view,
             parts.client,
@@ -364,7 +364,6 @@ class Controller:
             self._abandonments,
             inheritance=self._inheritance,
             lists=lists,
-            is_coming=self._applier.is_coming,
         )
         return [
             _limited(

@@ -13,7 +13,7 @@ nothing to delete.
 
 import asyncio
 
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Awaitable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from datetime import timedelta
@@ -101,12 +101,7 @@ class Applier:
         self._successor = successor
         self._slots = asyncio.Semaphore(at_once)
         self._backoff = WriteBackoff(clock)
-        self._coming: Counter[ObjectKey] = Counter()
         records.store.on_change(self._backoff.record_changed)
-
-    def is_coming(self, load_balancer: ObjectKey) -> bool:
-        """Return whether a record is being created there that may not show yet."""
-        return self._coming[load_balancer] > 0
 
     async def apply(self, plan: Plan) -> timedelta | None:
         """Write what a plan creates and updates, each write beside the others.
@@ -127,14 +122,7 @@ class Applier:
             for c in plan.creates
         ]
         writes = [*updates, *creates]
-        # Counted without a pause since the plan: whose end is seen next waits for them.
-        coming = [_load_balancer_of(create) for create in plan.creates]
-        self._coming.update(coming)
-        try:
-            await self._all([write() for rest, write in writes if rest is None])
-        finally:
-            self._coming.subtract(coming)
-            self._coming = +self._coming
+        await self._all([write() for rest, write in writes if rest is None])
         return min((rest for rest, _ in writes if rest is not None), default=None)
 
     def withdraw(self, removals: Iterable[Removal]) -> None:
@@ -208,11 +196,6 @@ class Applier:
         status = signed(record, self._clock.now())
         body = render_status_update(record, status)
         return await self._records.patch(record.meta, body, "status", observe=False)
-
-
-def _load_balancer_of(create: Create) -> ObjectKey:
-    desired = create.desired
-    return desired.group.load_balancer_key(desired.spec.load_balancer)
 
 
 def _told(error: BaseException) -> Exception:

@@ -13,6 +13,7 @@ from typing import TypeGuard
 
 import structlog
 
+from lbcf.controller.record_lister import RecordLister
 from lbcf.controller.view import View
 from lbcf.core.lifecycle import bind_status, load_balancer
 from lbcf.core.lifecycle.bind_status import Change, observe_entry
@@ -23,6 +24,7 @@ from lbcf.core.lifecycle.load_balancer_steps import (
     Created,
     Deleted,
     Ensured,
+    ListRecords,
     LoadBalancerGone,
     Observation,
     ReleaseLoadBalancer,
@@ -30,7 +32,7 @@ from lbcf.core.lifecycle.load_balancer_steps import (
     Step,
     WriteOutcome,
 )
-from lbcf.core.lifecycle.steps import Finish, Released
+from lbcf.core.lifecycle.steps import Finish, Released, WriteUnconfirmed
 from lbcf.core.lifecycle.turn import Now
 from lbcf.core.model import binds, names
 from lbcf.core.model.binds import Bind, EntryStatus
@@ -72,10 +74,10 @@ class Binds:
         *,
         queue: WorkQueue[ObjectKey],
         shares: Shares,
-        is_coming: Callable[[ObjectKey], bool],
+        lists: RecordLister,
     ) -> None:
         self._view = view
-        self._is_coming = is_coming
+        self._lists = lists
         self._writer = writer
         self._shares = shares
         self._limiter = ConcurrencyLimiter(queue)
@@ -200,6 +202,11 @@ class Binds:
         """
         state, slot = states[name], None
         step = load_balancer.next_step(state, self._now())
+        if isinstance(step, ListRecords):
+            reply = await self._list_records(bind, step, name)
+            state = load_balancer.learn(state, step, reply, self._now())
+            states[name] = state
+            step = load_balancer.next_step(state, self._now())
         if isinstance(step, CallForLoadBalancer):
             limits = self._shares.at_driver(
                 step.driver.meta.key, step.driver, bind.meta.key.namespace
@@ -220,6 +227,12 @@ class Binds:
         finally:
             if slot is not None:
                 slot.leave()
+
+    async def _list_records(self, bind: Bind, step: ListRecords, name: str) -> Reply:
+        """See all records of a load balancer that there are now."""
+        if not await self._lists.since_now(step.balancer.meta.key):
+            return WriteUnconfirmed()
+        return self._look(bind, next(s for s in bind.statuses if s.name == name))
 
     async def _call(self, step: Step) -> Reply:
         """Call a driver."""
@@ -261,7 +274,6 @@ class Binds:
             self._view.driver(balancer.driver_key),
             now=self._clock.now(),
             users=len(users),
-            is_coming=self._is_coming(balancer.meta.key),
         )
 
     def _now(self) -> Now:

@@ -3,8 +3,6 @@
 What is decided is in `lbcf.core.lifecycle.load_balancer`; here it learns what is in the view.
 """
 
-from collections.abc import Callable
-
 import structlog
 
 from lbcf.controller.legacy import LegacyLocks
@@ -34,12 +32,10 @@ class LoadBalancers:
         *,
         inheritance: LegacyLocks,
         lists: RecordLister,
-        is_coming: Callable[[ObjectKey], bool],
     ) -> None:
         self._view = view
         self._lists = lists
         self._inheritance = inheritance
-        self._is_coming = is_coming
         self._abandonments = abandonments
         self._executor = executor
         self._states: dict[ObjectKey, tuple[Uid, LoadBalancerState]] = {}
@@ -89,8 +85,6 @@ class LoadBalancers:
             balancer,
             self._view.driver(balancer.driver_key),
             users=len(view.records_at(key)),
-            is_coming=self._is_coming(key),
-            is_used_elsewhere=view.shard.is_used_elsewhere(key),
             unreadable=next(unread, None),
             members=len(self._view.members_of(key)),
         )

@@ -1,7 +1,5 @@
 """Shows all records of a load balancer that there are now, however far the watch lags."""
 
-import asyncio
-
 from collections.abc import Callable
 
 import structlog
@@ -13,6 +11,7 @@ from lbcf.kube.errors import KubeError
 from lbcf.kube.kinds import RECORDS
 from lbcf.kube.list_watch import EVERYTHING, Selection
 from lbcf.kube.reader import KubeReader
+from lbcf.runtime.shared_call import SharedCall
 
 
 _log = structlog.get_logger(__name__)
@@ -35,28 +34,19 @@ class RecordLister:
         self._client = client
         self._observe = observe
         self._asked: set[ObjectKey] = set()
-        self._under_way: asyncio.Task[bool] | None = None
-        self._next: asyncio.Task[bool] | None = None
+        self._list = SharedCall(self._list_asked)
 
     async def since_now(self, load_balancer: ObjectKey) -> bool:
         """See every record of a load balancer that there is now.
-
-        A list that is under way may have begun before: the next one is waited for, which
-        all share who ask until it begins.
 
         Returns:
             False: the API server could not say.
         """
         self._asked.add(load_balancer)
-        if self._next is None or self._next.done():
-            self._next = asyncio.create_task(self._list_after(self._under_way))
-        return await asyncio.shield(self._next)
+        return await self._list.since_now()
 
-    async def _list_after(self, before: "asyncio.Task[bool] | None") -> bool:
-        """List when the list before has ended; False: it failed."""
-        if before is not None:
-            await asyncio.wait({before})
-        self._under_way, self._next = self._next, None
+    async def _list_asked(self) -> bool:
+        """List what is asked for; False: it failed."""
         asked, self._asked = self._asked, set()
         try:
             pages = self._client.list_pages(RECORDS, _selection(asked))

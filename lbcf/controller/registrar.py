@@ -221,7 +221,6 @@ class Registrar:
         known = attrs.evolve(
             self._state_of(record),
             driver=driver,
-            at_other_shard=not self._view.shard.has(record.load_balancer_key),
             deregistrar=self._deregistrar(record),
         )
         if record.meta.uid in self._resets:

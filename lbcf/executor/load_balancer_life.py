@@ -65,7 +65,7 @@ class Surroundings(Protocol):
         """
 
     async def list_records(self, balancer: ObjectKey) -> bool:
-        """List its records of all shards; False: the API server could not say."""
+        """List its records; False: the API server could not say."""
 
 
 class LoadBalancerExecutor:
@@ -160,7 +160,6 @@ class LoadBalancerExecutor:
                 fresh = await self._writer.read(before.meta.key)
                 if fresh.meta.uid != before.meta.uid:
                     raise NotFound(f"{before.meta.key} is another one", status=404)
-                # Creates go by the view, and must not go by an older one (w83).
                 self._writer.observe(fresh)
                 return fresh
             case WriteOutcome():

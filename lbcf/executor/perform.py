@@ -5,7 +5,9 @@ import contextlib
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Protocol, TypeVar, cast
+from weakref import WeakValueDictionary
 
 import attrs
 import structlog
@@ -43,8 +45,9 @@ from lbcf.core.lifecycle.steps import (
 from lbcf.core.lifecycle.trouble import with_refusal
 from lbcf.core.lifecycle.turn import Now
 from lbcf.core.model import names
+from lbcf.core.model.binds import as_load_balancers
 from lbcf.core.model.operations import Operation
-from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.resources import BackendRecord, LoadBalancer
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import Reason
 from lbcf.drivers.batches import Batches, Item, Lane, Permit, Permitted
@@ -62,12 +65,13 @@ from lbcf.kube.errors import (
     Unavailable,
     answer_lost,
 )
-from lbcf.kube.kinds import LOAD_BALANCERS, PODS, RECORDS, HasMeta, Resource
+from lbcf.kube.kinds import BINDS, LOAD_BALANCERS, PODS, RECORDS, HasMeta, Resource
 from lbcf.kube.reader import KubeReader
 from lbcf.kube.store import Store
 from lbcf.runtime import failpoints, spans
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.queue import ReconnectNotifier
+from lbcf.runtime.shared_call import SharedCall
 from lbcf.wire.driver_answers import BackendResult, RetriedAnswer
 from lbcf.wire.driver_requests import Request
 from lbcf.wire.metadata import render_finalizer_removed
@@ -82,6 +86,8 @@ _log = structlog.get_logger(__name__)
 
 _USE_WITHIN = timedelta(seconds=2)
 """A permission is good for the operation's time-out and 2 s: these 2 s are for us."""
+_PATIENCE = timedelta(seconds=1)
+"""With a read of a load balancer that has no answer; then it is read anew for those who wait."""
 
 
 @attrs.frozen
@@ -145,6 +151,9 @@ class Executor:
         self._batches = Batches(drivers, clock)
         self._recall = recall
         self._told = told
+        self._balancer_reads: WeakValueDictionary[
+            ObjectKey, SharedCall[LoadBalancer | None]
+        ] = WeakValueDictionary()
 
     def now(self) -> Now:
         """Read the clock once for one decision."""
@@ -246,11 +255,27 @@ class Executor:
             is_there = pod is not None and pod.meta.uid == step.uid
             is_kept = pod is not None and not pod.is_terminating
             return PodRead(is_ending=not (is_there and is_kept))
-        record = step.record
-        found = await self._find(LOAD_BALANCERS, record.load_balancer_key)
-        is_there = found is not None and found.is_of(record.spec)
+        found = await self._balancer_now(step.record.load_balancer_key)
+        is_there = found is not None and found.is_of(step.record.spec)
         is_kept = found is not None and found.meta.deleting_since is None
         return BalancerRead(is_ending=not (is_there and is_kept))
+
+    async def _balancer_now(self, key: ObjectKey) -> LoadBalancer | None:
+        """Read a load balancer, for all of its records that ask meanwhile."""
+        shared = self._balancer_reads.get(key)
+        if shared is None:
+            shared = SharedCall(partial(self._read_balancer, key), _PATIENCE)
+            self._balancer_reads[key] = shared
+        return await shared.since_now()
+
+    async def _read_balancer(self, key: ObjectKey) -> LoadBalancer | None:
+        """Read a load balancer, or the Bind that it is one of; None: there is none."""
+        bind_key = names.bind_of(key)
+        if bind_key is None:
+            return await self._find(LOAD_BALANCERS, key)
+        bind = await self._find(BINDS, bind_key)
+        found = () if bind is None else as_load_balancers(bind)
+        return next((one for one in found if one.meta.key == key), None)
 
     async def _find(self, kind: Resource[T], key: ObjectKey) -> T | None:
         """Read an object from the API server itself; None: there is none."""

@@ -151,6 +151,7 @@ class Cluster:
         told = AbandonmentReporter(recorder, None)
         locks = AddressLocks(self.client, "kube-system", clock)
         locker = AddressLocker(self.client, locks, clock, self.view.lock_keys)
+        lists = RecordLister(self.client, self.view.observe_record)
         self.load_balancers = LoadBalancers(
             self.view,
             LoadBalancerExecutor(
@@ -160,8 +161,7 @@ class Cluster:
             ),
             told,
             inheritance=LegacyLocks(self.view, locker, clock),
-            lists=RecordLister(self.client, self.view.observe_record),
-            is_coming=lambda _key: False,
+            lists=lists,
         )
         self.binds = Binds(
             self.view,
@@ -171,7 +171,7 @@ class Cluster:
             told,
             queue=self.queue,
             shares=Shares(8),
-            is_coming=lambda _key: False,
+            lists=lists,
         )
         BindView(self.view, lambda _key: None).listen()
         for name in ("proxy", "edge"):

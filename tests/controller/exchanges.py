@@ -7,6 +7,7 @@ from datetime import timedelta
 from prometheus_client import CollectorRegistry
 
 from lbcf.controller.binds import Binds
+from lbcf.controller.record_lister import RecordLister
 from lbcf.controller.view import View
 from lbcf.drivers.pool import DriverPool
 from lbcf.executor import LoadBalancerCalls
@@ -47,5 +48,5 @@ def idle_binds(view: View, client: KubeClient, recorder: EventRecorder) -> Binds
         AbandonmentReporter(recorder, None),
         queue=WorkQueue("binds", clock),
         shares=Shares(8),
-        is_coming=lambda _key: False,
+        lists=RecordLister(client, view.observe_record),
     )

@@ -1,6 +1,5 @@
 """What a plan creates: written at once, unless somebody else keeps deleting it."""
 
-import asyncio
 import contextlib
 
 from collections.abc import Iterator
@@ -141,15 +140,3 @@ async def remove(scene: Scene, removal: Removal) -> None:
     left = await scene.client.delete(RECORDS, meta.key, uid=meta.uid)
     assert left is not None
     scene.records.observe(left)
-
-
-async def test_load_balancer_is_told_of_creates_until_they_show(scene: Scene) -> None:
-    """From when they are decided on to when the store has them, whatever comes of them."""
-    front = a_snapshot().group.load_balancer_key("front")
-    creates = asyncio.create_task(scene.apply("a"))
-    await asyncio.sleep(0)
-
-    assert scene.applier.is_coming(front)
-    await creates
-    assert not scene.applier.is_coming(front)
-    assert {"a"} == scene.live_pods()

@@ -5,8 +5,10 @@ import asyncio
 from collections import deque
 from datetime import timedelta
 
+from lbcf.core.model import names
+from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.errors import TimedOut
-from lbcf.kube.kinds import BINDS
+from lbcf.kube.kinds import BINDS, RECORDS
 from lbcf.runtime.worker import Done, RequeueAfter, Result
 from tests.controller.balancers import BIND, Cluster
 from tests.fakes.loop import run_virtual
@@ -86,6 +88,24 @@ def test_life_from_first_to_last() -> None:
         "PATCH release",
     ] == cluster.seen
     assert {} == cluster.api.objects
+
+
+def test_record_that_only_the_api_server_has_ends_first() -> None:
+    """The watch may not have told of it yet: one load balancer goes, and one stays."""
+    cluster = a_cluster("proxy", "edge")
+    turns(cluster, 3)
+    owner = {"apiVersion": names.BIND_VERSION, "kind": "Bind", "name": BIND.name}
+    spec = {"lbName": "edge", "lbDriver": "edge", "lbInfo": {}, "staticAddr": "a:1"}
+    metadata: Json = {"ownerReferences": [{**owner, "uid": "b", "controller": True}]}
+    body: Json = {"metadata": {**metadata, "generation": 1}, "spec": spec}
+    cluster.put(ObjectKey(BIND.namespace, "r"), RECORDS, body)
+    cluster.mark(BINDS, BIND, deletionTimestamp=ENDS)
+    cluster.seen.clear()
+    turns(cluster, 1)
+
+    assert "deleteLoadBalancer proxy" in cluster.seen
+    assert "deleteLoadBalancer edge" not in cluster.seen
+    assert "InUse" in cluster.seen[-1]
 
 
 def test_new_one_is_written_down_before_others_are_called() -> None:

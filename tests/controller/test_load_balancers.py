@@ -6,8 +6,9 @@ from collections import deque
 from datetime import timedelta
 
 from lbcf.core.lifecycle.turn import DRIVER_RECHECK
+from lbcf.core.model import names
 from lbcf.drivers.errors import TimedOut
-from lbcf.kube.kinds import LOAD_BALANCERS
+from lbcf.kube.kinds import LOAD_BALANCERS, RECORDS
 from lbcf.kube.list_watch import Put
 from lbcf.runtime.worker import Done, RequeueAfter, Result
 from tests.builders import a_record, a_spec
@@ -157,6 +158,23 @@ def test_records_end_first() -> None:
     assert [
         "PATCH Created=True:InUse AttributesSynced=True:AttributesSynced"
     ] == cluster.seen
+
+
+def test_record_that_only_the_api_server_has_ends_first() -> None:
+    """The watch may not have told of it yet."""
+    cluster = a_cluster()
+    turns(cluster, 1)
+    record = a_record("web-1", spec=a_spec())
+    labels = {names.LABEL_LOAD_BALANCER: KEY.name}
+    spec = {"lbName": KEY.name, "lbDriver": "proxy", "lbInfo": {}, "staticAddr": "a:1"}
+    body: Json = {"metadata": {"generation": 1, "labels": labels}, "spec": spec}
+    cluster.put(record.meta.key, RECORDS, body)
+    cluster.mark(LOAD_BALANCERS, KEY, deletionTimestamp=ENDS)
+    cluster.seen.clear()
+
+    assert Done() == turns(cluster, 1)
+    assert "InUse" in cluster.seen[0]
+    assert not any("deleteLoadBalancer" in one for one in cluster.seen)
 
 
 def test_draining_driver_takes_nothing_new() -> None:

@@ -108,6 +108,7 @@ class World:
         pool = DriverPool(clock, CollectorRegistry())
         calls = LoadBalancerCalls(pool, clock)
         shares = Shares(64)
+        lists = RecordLister(self.client, view.observe_record)
         match self.kind:
             case "BackendGroup":
                 return GroupStatusReconciler(
@@ -122,7 +123,7 @@ class World:
                     abandonments,
                     queue=queue,
                     shares=shares,
-                    is_coming=lambda _key: False,
+                    lists=lists,
                 ).reconcile
             case "LoadBalancer":
                 locks = AddressLocks(self.client, "lbcf-system", clock)
@@ -133,8 +134,7 @@ class World:
                     LoadBalancerExecutor(balancers, calls, clock),
                     abandonments,
                     inheritance=LegacyLocks(view, locker, clock),
-                    lists=RecordLister(self.client, view.observe_record),
-                    is_coming=lambda _key: False,
+                    lists=lists,
                 ).reconcile
             case _:
                 drivers = self._writer(DRIVERS, view.drivers)

@@ -90,9 +90,7 @@ class World:
     Attributes:
         stored: as the API server has it: a LoadBalancer, or a Bind with one load balancer.
         answers: of the driver, in order; after them it always succeeds.
-        is_coming: a record of it is being created.
-        is_used_elsewhere: other shards have records of it.
-        unseen: records of those that only a list shows; None: a list has no answer.
+        unseen: records of it that only a list shows; None: a list has no answer.
         conflicts: writes that fail for somebody else's, counted from the next one.
         exists: the driver has it.
         may_land: until when a create without a definite answer may make it.
@@ -105,8 +103,6 @@ class World:
     driver: LoadBalancerDriver | Explanation = DRIVER
     answers: deque[CallFailure | DriverSucceeded] = attrs.Factory(deque)
     users: int = 0
-    is_coming: bool = False
-    is_used_elsewhere: bool = False
     unseen: int | None = 0
     unreadable: ObjectKey | None = None
     members: int = 0
@@ -148,14 +144,11 @@ class World:
                 self.driver,
                 now=self.now().wall,
                 users=self.users,
-                is_coming=self.is_coming,
             )
         return load_balancer_status.observe_load_balancer(
             self.stored,
             self.driver,
             users=self.users,
-            is_coming=self.is_coming,
-            is_used_elsewhere=self.is_used_elsewhere,
             unreadable=self.unreadable,
             members=self.members,
         )

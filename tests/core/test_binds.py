@@ -20,6 +20,7 @@ from lbcf.core.lifecycle.load_balancer_steps import (
     CreationUnclear,
     Ensured,
     InUse,
+    ListRecords,
     Locked,
     Outcome,
 )
@@ -90,6 +91,9 @@ def asked_next(bind: Bind, status: EntryStatus, *, users: int = 0) -> Operation 
         observed, at(0)
     )
     step = load_balancer.next_step(life, at(0))
+    if isinstance(step, ListRecords):
+        life = load_balancer.learn(life, step, observed, at(0))
+        step = load_balancer.next_step(life, at(0))
     return step.operation if isinstance(step, CallForLoadBalancer) else None
 
 

@@ -123,12 +123,12 @@ def word(record: BackendRecord) -> tuple[bool | None, str]:
 
 
 def test_own_record_with_an_address_takes_one_call_and_one_write() -> None:
-    """The create was the permission and the claim: nothing is read, nothing marked."""
+    """The create was the permission and the claim: the record is not read, nor marked."""
     world = World(a_record())
 
     _, finish = take_up(world)
 
-    assert ["ensureBackend", "WriteStatus"] == world.kinds
+    assert ["ReadBalancer", "ensureBackend", "WriteStatus"] == world.kinds
     assert world.stored.is_settled
     assert world.stored.spec.address == world.stored.status.address
     assert Finish() == finish
@@ -164,7 +164,7 @@ def test_pod_that_waits_is_read_once_before_the_first_ensure() -> None:
 
     state, _ = take_up(world)
 
-    assert ["ReadPod", "ensureBackend", "WriteStatus"] == world.kinds
+    assert ["ReadPod", "ReadBalancer", "ensureBackend", "WriteStatus"] == world.kinds
     assert ReadPod(a_key("web-1"), Uid("uid-web-1")) == world.steps[0]
     visit(world, state)
     assert 1 == world.kinds.count("ReadPod")
@@ -194,19 +194,14 @@ def test_registered_record_is_ensured_again_without_a_look_at_its_pod() -> None:
     assert "ReadPod" not in world.kinds
 
 
-def elsewhere() -> RegistrationState:
-    """Another shard deletes the record's load balancer."""
-    return RegistrationState(ME, first_seen=0.0, claimed=1, at_other_shard=True)
-
-
-def test_load_balancer_of_another_shard_is_read_once_before_the_first_ensure() -> None:
-    """It is read when the record exists: its shard lists records before it goes (w92)."""
+def test_load_balancer_is_read_once_before_the_first_ensure() -> None:
+    """It is read when the record exists: whoever deletes it lists its records (w86, w87)."""
     world = World(a_record())
     world.answers.append(NO)
 
-    state, _ = visit(world, elsewhere())
+    state, _ = take_up(world)
 
-    assert ["ReadRecord", "ReadBalancer", "ensureBackend", "WriteStatus"] == world.kinds
+    assert ["ReadBalancer", "ensureBackend", "WriteStatus"] == world.kinds
     visit(world, state)
     assert 1 == world.kinds.count("ReadBalancer")
     assert world.stored.is_registered
@@ -216,7 +211,7 @@ def test_record_whose_load_balancer_goes_is_not_ensured_until_it_is_there() -> N
     """It is looked at again: the load balancer may be made anew as the same one."""
     world = World(a_record(), balancer_is_ending=True)
 
-    state, finish = visit(world, elsewhere())
+    state, finish = visit(world)
 
     assert not world.calls(Operation.ENSURE_BACKEND)
     assert (False, "LoadBalancerDeleting") == word(world.stored)
@@ -233,7 +228,7 @@ def test_registered_record_is_ensured_again_without_a_look_at_its_load_balancer(
     world = World(a_record(registered=True))
     world.put(spec=a_spec(parameters={"weight": "2"}))
 
-    visit(world, elsewhere())
+    visit(world)
 
     assert world.calls(Operation.ENSURE_BACKEND)
     assert "ReadBalancer" not in world.kinds
@@ -260,7 +255,7 @@ def test_record_says_how_long_an_ensure_may_take_effect_before_it_is_sent(
     take_up(world, driver=slow)
 
     first = ["WriteSettling"] if written else []
-    assert [*first, "ensureBackend", "WriteStatus"] == world.kinds
+    assert [*first, "ReadBalancer", "ensureBackend", "WriteStatus"] == world.kinds
     assert world.stored.settling >= slow.settling(Operation.ENSURE_BACKEND)
     assert world.stored.is_settled
 
@@ -273,7 +268,13 @@ def test_member_known_by_address_is_locked_then_written_then_ensured() -> None:
 
     take_up(world, driver=PLAIN, address="10.0.0.1:8080")
 
-    assert ["TakeLock", "WriteStatus", "ensureBackend", "WriteStatus"] == world.kinds
+    assert [
+        "TakeLock",
+        "WriteStatus",
+        "ReadBalancer",
+        "ensureBackend",
+        "WriteStatus",
+    ] == world.kinds
     written = RecordStatus("10.0.0.1:8080", ensuring=ME, lock_settling=said)
     assert written == world.writes[0]
     assert world.stored.is_settled
@@ -310,7 +311,13 @@ def test_member_named_after_its_record_needs_no_lock() -> None:
 
     take_up(world, driver=NAMING_FINDER)
 
-    expected = ["generateBackendAddr", "WriteStatus", "ensureBackend", "WriteStatus"]
+    expected = [
+        "generateBackendAddr",
+        "WriteStatus",
+        "ReadBalancer",
+        "ensureBackend",
+        "WriteStatus",
+    ]
     assert expected == world.kinds
 
 
@@ -469,7 +476,13 @@ def test_record_of_another_incarnation_is_doubted_for_good() -> None:
 
     visit(world)
 
-    expected = ["ReadRecord", "WriteStatus", "ensureBackend", "WriteStatus"]
+    expected = [
+        "ReadRecord",
+        "WriteStatus",
+        "ReadBalancer",
+        "ensureBackend",
+        "WriteStatus",
+    ]
     assert expected == world.kinds
     assert ["*", "*"] == [status.ensuring for status in world.writes]
     assert world.stored.is_registered
@@ -592,7 +605,13 @@ def test_sign_off_of_which_nothing_is_heard_is_made_impossible() -> None:
 
     visit(world, learn(known, unheard, WriteUnconfirmed(), world.now()))
 
-    assert ["ReadRecord", "WriteStatus", "ensureBackend", "WriteStatus"] == world.kinds
+    assert [
+        "ReadRecord",
+        "WriteStatus",
+        "ReadBalancer",
+        "ensureBackend",
+        "WriteStatus",
+    ] == world.kinds
     assert ["*", "*"] == [status.ensuring for status in world.writes]
 
 
@@ -604,7 +623,7 @@ def test_write_that_leaves_a_mark_may_be_made_whenever_it_likes() -> None:
 
     visit(world, learn(known, unheard, WriteUnconfirmed(), world.now()))
 
-    assert ["ReadRecord", "ensureBackend", "WriteStatus"] == world.kinds
+    assert ["ReadRecord", "ReadBalancer", "ensureBackend", "WriteStatus"] == world.kinds
     assert world.stored.is_settled
 
 
@@ -706,7 +725,7 @@ def test_conflict_at_the_end_starts_over() -> None:
     take_up(world)
 
     expected = ["ReadRecord", "ensureBackend", "WriteStatus"]
-    assert ["ensureBackend", "WriteStatus", *expected] == world.kinds
+    assert ["ReadBalancer", "ensureBackend", "WriteStatus", *expected] == world.kinds
     assert world.stored.is_registered
 
 
@@ -958,7 +977,13 @@ def test_lost_member_is_written_down_as_lost_before_it_is_put_back() -> None:
         world, attrs.evolve(RegistrationState(ME, 0.0), reset="it was reset")
     )
 
-    expected = ["ReadRecord", "WriteStatus", "ensureBackend", "WriteStatus"]
+    expected = [
+        "ReadRecord",
+        "WriteStatus",
+        "ReadBalancer",
+        "ensureBackend",
+        "WriteStatus",
+    ]
     assert expected == world.kinds
     confessed = world.writes[0]
     assert ME == confessed.ensuring

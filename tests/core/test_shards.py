@@ -97,21 +97,6 @@ def test_records_of_one_address_are_ended_by_one_shard() -> None:
     assert record_labels(first, "") != record_labels(second, "")
 
 
-@pytest.mark.parametrize(
-    ("shard", "namespace", "name", "expected"),
-    [
-        pytest.param(WHOLE, "kube-system", "lbcf-edge", False, id="no other shard"),
-        pytest.param(Shard(0, 2), "shop", "edge", False, id="of one namespace"),
-        pytest.param(Shard(0, 2), "kube-system", "lbcf-edge", True, id="of all"),
-    ],
-)
-def test_other_shards_have_records_where_all_namespaces_may(
-    shard: Shard, namespace: str, name: str, expected: bool
-) -> None:
-    """They are listed before it is deleted (w91)."""
-    assert expected == shard.is_used_elsewhere(ObjectKey(namespace, name))
-
-
 def test_limit_is_divided_and_never_nothing() -> None:
     """A driver that bears one call at a time is called by each shard all the same."""
     assert [8, 1] == [Shard(2, 4).part_of(32), Shard(2, 4).part_of(1)]

@@ -59,7 +59,6 @@ def observe_entry(
     *,
     now: datetime,
     users: int = 0,
-    is_coming: bool = False,
 ) -> Observation:
     """Put together what the life of one load balancer of a Bind depends on.
 
@@ -69,7 +68,6 @@ def observe_entry(
         driver: of that, or why there is none.
         now: wall clock.
         users: records that need it.
-        is_coming: one more is being created.
     """
     balancer = as_load_balancer(bind, status)
     entry = bind.entry(status.name)
@@ -85,7 +83,6 @@ def observe_entry(
         may_exist=status.may_exist,
         rest=rest_of(status, now),
         users=users,
-        is_coming=is_coming,
         abandoned=bind.meta.abandoned if bind.is_deleting else "",
         is_entry=True,
     )

@@ -7,7 +7,8 @@ came of it. The rules, under the numbers that they have in docs/lifecycle.md:
 1. `Created` is Unknown in the status before the first createLoadBalancer: a later process
    knows by it that there may be something to delete.
 2. The driver deletes it once no BackendRecord needs it: with it, their traffic would go.
-   Where other shards have records of it, these are listed first: the view may lag (w91).
+   They are listed first, since the view may lag (w82, w83); one that is created later is not
+   ensured there (rule 12 of records).
 3. One that was never seen created is deleted once no createLoadBalancer can take effect
    any more: a call that lands later would make one that nobody remembers.
 4. It is let go only after its driver has deleted it, was never asked to create it, or a
@@ -284,12 +285,8 @@ def _release(state: LoadBalancerState, seen: Observation, now: Now) -> Step | No
 def _list_records(
     state: LoadBalancerState, seen: Observation, _now: Now
 ) -> Step | None:
-    """List the records of other shards that need it, once its end is known (rule 2)."""
-    if (
-        state.has_listed
-        or not seen.is_used_elsewhere
-        or isinstance(seen.driver, Explanation)
-    ):
+    """List the records that need it, once its end is known (rule 2)."""
+    if state.has_listed or isinstance(seen.driver, Explanation):
         return None
     return ListRecords(seen.balancer)
 
@@ -460,9 +457,6 @@ def _needed(state: LoadBalancerState, seen: Observation) -> LoadBalancerState | 
     """End the turn where a record needs it, or may need it (rule 2)."""
     if seen.users:
         return _stopped(state, None, InUse(seen.users))
-    if seen.is_coming:
-        # Decided before the deletion was seen; nobody tells of one that is refused (w82).
-        return _stopped(state, _SOON)
     if seen.unreadable is not None:
         message = (
             f"BackendRecord {seen.unreadable} cannot be understood and may need it"
@@ -554,6 +548,8 @@ def _unwritten(state: LoadBalancerState, step: Step, now: Now) -> LoadBalancerSt
     An identity is written whatever else has changed: the end of what was just created
     needs it. While a watch lags, each write of the version that it tells of conflicts.
     """
+    if isinstance(step, ListRecords):
+        return attrs.evolve(state, end=Finish(_SOON))
     if isinstance(step, LockMembers):
         seen = state.observed
         due = None if seen is None else _count_due(state, seen, now)

@@ -41,8 +41,6 @@ def observe_load_balancer(
     driver: LoadBalancerDriver | Explanation,
     *,
     users: int = 0,
-    is_coming: bool = False,
-    is_used_elsewhere: bool = False,
     unreadable: ObjectKey | None = None,
     members: int = 0,
 ) -> Observation:
@@ -52,8 +50,6 @@ def observe_load_balancer(
         balancer: as it was read.
         driver: of it, or why there is none.
         users: records that need it.
-        is_coming: one more is being created.
-        is_used_elsewhere: other shards have records of it.
         unreadable: a record that cannot be understood and may need it.
         members: records that are registered on it.
     """
@@ -72,8 +68,6 @@ def observe_load_balancer(
         may_exist=balancer.may_exist,
         is_held=names.FINALIZER_LOAD_BALANCER in balancer.meta.finalizers,
         users=users,
-        is_coming=is_coming,
-        is_used_elsewhere=is_used_elsewhere,
         unreadable=unreadable,
         abandoned=balancer.meta.abandoned,
         members=members,

@@ -39,8 +39,6 @@ class Observation:
         rest: how long its driver is not to be asked by its status; None where the status
             has no place for that.
         users: records that need it.
-        is_coming: a record of it is being created, and may not show yet.
-        is_used_elsewhere: records of other shards may need it, and need not show yet.
         unreadable: a record that cannot be understood and may need it.
         abandoned: why a person ordered to let go of it without its driver; else empty.
         members: records registered on it, None where they are not counted in its status.
@@ -58,8 +56,6 @@ class Observation:
     is_held: bool = True
     rest: timedelta | None = None
     users: int = 0
-    is_coming: bool = False
-    is_used_elsewhere: bool = False
     unreadable: ObjectKey | None = None
     abandoned: str = ""
     members: int | None = None

@@ -35,9 +35,9 @@ them:
 11. A mark of a run in whose place this one provably began is like our own, and so are its
    ensures (w56 to w58); we sign by a name that has that run's in it, and our own behind
    that: a write of that run that is made late would else clear our mark (w59).
-12. A record at a load balancer of another shard is ensured for the first time only after a
-   quorum read of that, made once the record existed, showed that it is not being deleted:
-   its shard lists the records before it deletes it (w92, w93).
+12. A record is ensured for the first time only after a quorum read of its load balancer, made
+   once the record existed, showed that this is not being deleted: whoever deletes it lists
+   its records before (w86, w87).
 """
 
 from collections.abc import Callable
@@ -156,7 +156,6 @@ class RegistrationState:
         locked: this record holds the lock on that address.
         lock_settling: what that lock says of calls for the record's end.
         pod_seen: its pod was read since it exists, and was not being deleted.
-        at_other_shard: another shard deletes its load balancer.
         balancer_seen: its load balancer was read since it exists, and was not being
             deleted.
         deregistrar: the incarnation that deregisters at present, as far as is known.
@@ -183,7 +182,6 @@ class RegistrationState:
     locked: bool = False
     lock_settling: timedelta = timedelta(0)
     pod_seen: bool = False
-    at_other_shard: bool = False
     balancer_seen: bool = False
     deregistrar: str = ""
     ensured: Succeeded | None = None
@@ -486,8 +484,8 @@ def _read_pod(
 def _read_balancer(
     state: RegistrationState, record: BackendRecord, _now: Now
 ) -> Step | None:
-    """Read the load balancer of another shard before the first ensure (w92)."""
-    if not state.at_other_shard or state.balancer_seen or state.ensured is not None:
+    """Read the load balancer before the first ensure (w86)."""
+    if state.balancer_seen or state.ensured is not None:
         return None
     # Whoever made it Registered has read it, and since then it waits for the record.
     return None if record.is_in else ReadBalancer(record)

@@ -88,10 +88,6 @@ class Shard:
             return self._has(bucket_of(*key))
         return self.has_namespace(key.namespace)
 
-    def is_used_elsewhere(self, load_balancer: ObjectKey) -> bool:
-        """Return whether other shards have records at a load balancer."""
-        return not self.is_whole and is_shared(load_balancer)
-
     def _has(self, bucket: int) -> bool:
         return shard_of(bucket, self.count) == self.number
 

@@ -26,20 +26,13 @@ SHARDING: dict[str, Mutant] = {
     ),
     "records-unlisted": Mutant(
         "a load balancer goes when a list shows no record, and not by the watch alone",
-        (
-            Edit(
-                load_balancer,
-                "_list_records",
-                "not seen.is_used_elsewhere",
-                "seen",
-            ),
-        ),
+        (Edit(load_balancer, "_list_records", "state.has_listed", "state"),),
         ("ends-elsewhere",),
         modes=("gap", "gap-records"),
     ),
     "load-balancer-unread": Mutant(
         "a record is ensured when its load balancer was read, and was not being deleted",
-        (Edit(registration, "_read_balancer", "not state.at_other_shard", "state"),),
+        (Edit(registration, "_read_balancer", "state.balancer_seen", "state"),),
         ("ends-elsewhere-as-pods-come",),
         modes=("lag-load-balancers",),
     ),
