@@ -32,7 +32,7 @@ from lbcf.core.lifecycle.load_balancer_steps import (
     Step,
     WriteOutcome,
 )
-from lbcf.core.lifecycle.steps import Finish, Released, WriteUnconfirmed
+from lbcf.core.lifecycle.steps import Finish, Released
 from lbcf.core.lifecycle.turn import Now
 from lbcf.core.model import binds, names
 from lbcf.core.model.binds import Bind, EntryStatus
@@ -184,6 +184,7 @@ class Binds:
             The Bind as it is then, who goes on, and the ends of the others' turns. One
             that waits for a place at its driver is neither: the Bind comes back for it.
         """
+        await self._list_records(bind, states, going)
         found = await asyncio.gather(
             *(self._advance(bind, states, name) for name in going)
         )
@@ -192,6 +193,22 @@ class Binds:
         if writes:
             bind = await self._write(bind, states, writes)
         return bind, list(writes), [s for s in found if isinstance(s, Finish)]
+
+    async def _list_records(self, bind: Bind, states: States, going: list[str]) -> None:
+        """See all records that there are of load balancers which are about to go.
+
+        Raises:
+            KubeError: the API server could not say.
+        """
+        found = ((n, load_balancer.next_step(states[n], self._now())) for n in going)
+        asked = {n: step for n, step in found if isinstance(step, ListRecords)}
+        keys = [step.balancer.meta.key for step in asked.values()]
+        listed = await asyncio.gather(*map(self._lists.since_now, keys))
+        of_name = {status.name: status for status in bind.statuses}
+        for (name, step), key, shown in zip(asked.items(), keys, listed, strict=True):
+            look = self._look(bind, of_name[name])
+            seen = look.with_listed(shown.records[key], shown.unreadable)
+            states[name] = load_balancer.learn(states[name], step, seen, self._now())
 
     async def _advance(self, bind: Bind, states: States, name: str) -> Step | None:
         """Ask the driver of one load balancer what is to be asked up to the next write.
@@ -202,11 +219,6 @@ class Binds:
         """
         state, slot = states[name], None
         step = load_balancer.next_step(state, self._now())
-        if isinstance(step, ListRecords):
-            reply = await self._list_records(bind, step, name)
-            state = load_balancer.learn(state, step, reply, self._now())
-            states[name] = state
-            step = load_balancer.next_step(state, self._now())
         if isinstance(step, CallForLoadBalancer):
             limits = self._shares.at_driver(
                 step.driver.meta.key, step.driver, bind.meta.key.namespace
@@ -227,12 +239,6 @@ class Binds:
         finally:
             if slot is not None:
                 slot.leave()
-
-    async def _list_records(self, bind: Bind, step: ListRecords, name: str) -> Reply:
-        """See all records of a load balancer that there are now."""
-        if not await self._lists.since_now(step.balancer.meta.key):
-            return WriteUnconfirmed()
-        return self._look(bind, next(s for s in bind.statuses if s.name == name))
 
     async def _call(self, step: Step) -> Reply:
         """Call a driver."""
@@ -268,12 +274,15 @@ class Binds:
         """Put together what is in the view."""
         balancer = binds.as_load_balancer(bind, status)
         users = self._view.records.by_index("load_balancer", balancer.meta.key)
+        home = bind.meta.key.namespace
+        odd = (k for k in self._view.records.unreadable if k.namespace == home)
         return observe_entry(
             bind,
             status,
             self._view.driver(balancer.driver_key),
             now=self._clock.now(),
             users=len(users),
+            unreadable=next(odd, None),
         )
 
     def _now(self) -> Now:

@@ -94,6 +94,8 @@ class LoadBalancers:
         records = self._view.records_at(balancer)
         return await self._inheritance.take_also(records, key)
 
-    async def list_records(self, balancer: ObjectKey) -> bool:
-        """See all of its records that there are now; False: nobody could say."""
-        return await self._lists.since_now(balancer)
+    async def list_records(self, balancer: LoadBalancer) -> Observation:
+        """See all of its records that there are now."""
+        key = balancer.meta.key
+        listed = await self._lists.since_now(key)
+        return self.look(balancer).with_listed(listed.records[key], listed.unreadable)

@@ -218,7 +218,7 @@ class MemberResync:
         key, now = load_balancer.meta.key, self._clock.monotonic()
         known = self._epochs.get(key) or Epochs(load_balancer.epoch)
         if known.epoch != listed.epoch:
-            if known.rest(now) or not await self._lists.since_now(key):
+            if known.rest(now) or not await self._has_listed(key):
                 return True
             known = self._reset(load_balancer, driver.member_key, known, listed)
             self._epochs[key] = known
@@ -234,6 +234,15 @@ class MemberResync:
             return True
         if not self._is_resetting(key):
             await self._close(load_balancer, listed.epoch)
+        return True
+
+    async def _has_listed(self, key: ObjectKey) -> bool:
+        """See all records of a load balancer; False: the API server could not say."""
+        try:
+            await self._lists.since_now(key)
+        except KubeError as error:
+            _log.warning("records.unlisted", load_balancer=str(key), error=str(error))
+            return False
         return True
 
     async def _compare(

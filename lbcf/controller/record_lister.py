@@ -1,20 +1,30 @@
 """Shows all records of a load balancer that there are now, however far the watch lags."""
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 
-import structlog
+import attrs
 
 from lbcf.core.model.names import SYSTEM_NAMESPACE
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
-from lbcf.kube.errors import KubeError
 from lbcf.kube.kinds import RECORDS
 from lbcf.kube.list_watch import EVERYTHING, Selection
 from lbcf.kube.reader import KubeReader
 from lbcf.runtime.shared_call import SharedCall
 
 
-_log = structlog.get_logger(__name__)
+@attrs.frozen
+class Listed:
+    """What there is.
+
+    Attributes:
+        records: how many there are, by load balancer.
+        unreadable: records of any load balancer that cannot be understood.
+    """
+
+    records: Mapping[ObjectKey, int]
+    unreadable: tuple[ObjectKey, ...]
 
 
 class RecordLister:
@@ -25,7 +35,7 @@ class RecordLister:
 
     Args:
         client: the API server.
-        observe: sees what is listed.
+        observe: sees what is listed of the load balancers that were asked about.
     """
 
     def __init__(
@@ -36,28 +46,27 @@ class RecordLister:
         self._asked: set[ObjectKey] = set()
         self._list = SharedCall(self._list_asked)
 
-    async def since_now(self, load_balancer: ObjectKey) -> bool:
+    async def since_now(self, load_balancer: ObjectKey) -> Listed:
         """See every record of a load balancer that there is now.
 
-        Returns:
-            False: the API server could not say.
+        Raises:
+            KubeError: the API server could not say.
         """
         self._asked.add(load_balancer)
         return await self._list.since_now()
 
-    async def _list_asked(self) -> bool:
-        """List what is asked for; False: it failed."""
+    async def _list_asked(self) -> Listed:
+        """List what is asked for."""
         asked, self._asked = self._asked, set()
-        try:
-            pages = self._client.list_pages(RECORDS, _selection(asked))
-            async for page in pages:
-                for record in page.objects:
+        found: Counter[ObjectKey] = Counter()
+        unreadable: list[ObjectKey] = []
+        async for page in self._client.list_pages(RECORDS, _selection(asked)):
+            unreadable.extend(one.identity.key for one in page.unreadable)
+            for record in page.objects:
+                if record.load_balancer_key in asked:
+                    found[record.load_balancer_key] += 1
                     self._observe(record)
-        except KubeError as error:
-            names = sorted(map(str, asked))
-            _log.warning("records.unlisted", load_balancers=names, error=str(error))
-            return False
-        return True
+        return Listed(found, tuple(unreadable))
 
 
 def _selection(load_balancers: set[ObjectKey]) -> Selection:

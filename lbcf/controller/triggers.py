@@ -340,6 +340,14 @@ class Triggers:
                     self._look_at_status(group.meta.key)
             return
         self.load_balancer_unreadable(either.meta.key)
+        if old is None:
+            self._look_at_those_that_wait(either.meta.key)
+
+    def _look_at_those_that_wait(self, load_balancer: ObjectKey) -> None:
+        """Look at records that waited until their load balancer was made again."""
+        for record in self._view.records.by_index("load_balancer", load_balancer):
+            if not record.is_in:
+                self._queues.records.add(record.meta.key)
 
     def load_balancer_unreadable(self, key: ObjectKey) -> None:
         """Look at all groups of a load balancer."""

@@ -305,7 +305,7 @@ class Reason(Explained):
     )
     LOAD_BALANCER_UNREADABLE = (
         "LoadBalancerUnreadable",
-        _READY,
+        Where("Groups", "Ready; Registered of a record"),
         "its object cannot be understood",
         "mend it; the message names the field",
     )
@@ -318,8 +318,8 @@ class Reason(Explained):
     LOAD_BALANCER_DELETING = (
         "LoadBalancerDeleting",
         Where("Groups", "Ready; Registered of a record"),
-        "it is being deleted: the group's records leave it, nothing new comes",
-        "take it out of the spec",
+        "it is being deleted, is gone, or was made anew: the group's records leave it, nothing new comes",
+        "take it out of the group's spec, or make it again",
     )
     LOAD_BALANCER_OUT_OF_SCOPE = (
         "LoadBalancerOutOfScope",

@@ -64,8 +64,12 @@ class Surroundings(Protocol):
         False: the API server gave no answer for some.
         """
 
-    async def list_records(self, balancer: ObjectKey) -> bool:
-        """List its records; False: the API server could not say."""
+    async def list_records(self, balancer: LoadBalancer) -> Observation:
+        """Look at it once more, with all of its records listed.
+
+        Raises:
+            KubeError: the API server could not say which there are.
+        """
 
 
 class LoadBalancerExecutor:
@@ -133,8 +137,7 @@ class LoadBalancerExecutor:
                 is_locked = await around.lock_members(balancer.meta.key, key)
                 return LockTaken() if is_locked else WriteUnconfirmed()
             case ListRecords(balancer=balancer):
-                has_listed = await around.list_records(balancer.meta.key)
-                return around.look(balancer) if has_listed else WriteUnconfirmed()
+                return await around.list_records(balancer)
             case Finish():
                 raise ValueError("a finished turn has nothing to perform")
             case _:

@@ -63,6 +63,7 @@ from lbcf.kube.errors import (
     KubeError,
     NotFound,
     Unavailable,
+    UnreadableAnswer,
     answer_lost,
 )
 from lbcf.kube.kinds import BINDS, LOAD_BALANCERS, PODS, RECORDS, HasMeta, Resource
@@ -87,7 +88,8 @@ _log = structlog.get_logger(__name__)
 _USE_WITHIN = timedelta(seconds=2)
 """A permission is good for the operation's time-out and 2 s: these 2 s are for us."""
 _PATIENCE = timedelta(seconds=1)
-"""With a read of a load balancer that has no answer; then it is read anew for those who wait."""
+"""A read of a load balancer without an answer for so long is not waited for: another one begins
+for those who have asked since."""
 
 
 @attrs.frozen
@@ -255,7 +257,11 @@ class Executor:
             is_there = pod is not None and pod.meta.uid == step.uid
             is_kept = pod is not None and not pod.is_terminating
             return PodRead(is_ending=not (is_there and is_kept))
-        found = await self._balancer_now(step.record.load_balancer_key)
+        key = step.record.load_balancer_key
+        try:
+            found = await self._balancer_now(key)
+        except UnreadableAnswer as error:
+            return BalancerRead(False, f"load balancer {key} is unreadable: {error}")
         is_there = found is not None and found.is_of(step.record.spec)
         is_kept = found is not None and found.meta.deleting_since is None
         return BalancerRead(is_ending=not (is_there and is_kept))

@@ -18,8 +18,8 @@ class SharedCall(Generic[T]):
 
     Args:
         call: asks.
-        patience: the next call begins by then although the one before has no answer; None:
-            there is one at a time.
+        patience: after so long the next call begins although the one before has no answer;
+            None: there is one at a time.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class SharedCall(Generic[T]):
 
     async def _after(self, before: "asyncio.Task[T] | None") -> T:
         """Call when the call before has ended."""
-        if before is not None:
+        if before is not None and not before.done():
             await asyncio.wait({before}, timeout=self._patience)
         self._under_way, self._next = self._next, None
         return await self._call()

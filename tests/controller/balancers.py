@@ -36,6 +36,7 @@ from lbcf.executor.object_events import AbandonmentReporter
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.address_locks import AddressLocks
 from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import Unavailable
 from lbcf.kube.events import EventRecorder
 from lbcf.kube.kinds import BINDS, LOAD_BALANCERS
 from lbcf.kube.list_watch import Put
@@ -61,9 +62,15 @@ class Noting(TinyApi):
     def __init__(self, seen: list[str]) -> None:
         super().__init__()
         self._seen = seen
+        self.listed: list[str] = []
+        self.fails_lists = False
 
     async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
         """Note it, and carry it out."""
+        if request.method == "GET" and request.path.endswith("/backendrecords"):
+            self.listed.append(request.path)
+            if self.fails_lists:
+                raise Unavailable(f"{request}: 503", sent=True, status=503)
         if request.method != "GET" and "/events" not in request.path:
             self._seen.append(_in_words(request))
         return await super().send(request, within)

@@ -5,12 +5,17 @@ import asyncio
 from collections import deque
 from datetime import timedelta
 
+import pytest
+
+from lbcf.core.lifecycle.turn import DRIVER_RECHECK
 from lbcf.core.model import names
 from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.errors import TimedOut
+from lbcf.kube.errors import Unavailable
 from lbcf.kube.kinds import BINDS, RECORDS
 from lbcf.runtime.worker import Done, RequeueAfter, Result
 from tests.controller.balancers import BIND, Cluster
+from tests.controller.views import obscure
 from tests.fakes.loop import run_virtual
 from tests.kube.tiny_api import Json
 
@@ -106,6 +111,39 @@ def test_record_that_only_the_api_server_has_ends_first() -> None:
     assert "deleteLoadBalancer proxy" in cluster.seen
     assert "deleteLoadBalancer edge" not in cluster.seen
     assert "InUse" in cluster.seen[-1]
+
+
+@pytest.mark.parametrize("is_seen", [True, False], ids=["watched", "listed"])
+def test_record_that_cannot_be_understood_may_need_one(*, is_seen: bool) -> None:
+    """Nobody knows at which load balancer it is."""
+    cluster = a_cluster("proxy")
+    turns(cluster, 3)
+    odd = ObjectKey(BIND.namespace, "odd")
+    if is_seen:
+        obscure(cluster.view.records, odd)
+    else:
+        body: Json = {"metadata": {"generation": 1}, "spec": {"lbName": 7}}
+        cluster.put(odd, RECORDS, body)
+    cluster.mark(BINDS, BIND, deletionTimestamp=ENDS)
+    cluster.seen.clear()
+
+    assert RequeueAfter(DRIVER_RECHECK) == turns(cluster, 1)
+    assert "deleteLoadBalancer proxy" not in cluster.seen
+    assert "RecordUnreadable" in cluster.seen[-1]
+
+
+def test_list_without_an_answer_leaves_everything_as_it_is() -> None:
+    """The turn is made again, after a pause that grows."""
+    cluster = a_cluster("proxy", "edge")
+    turns(cluster, 3)
+    cluster.mark(BINDS, BIND, deletionTimestamp=ENDS)
+    cluster.api.fails_lists = True
+    with pytest.raises(Unavailable):
+        turns(cluster, 1)
+
+    assert not any("deleteLoadBalancer" in one for one in cluster.seen)
+    cluster.api.fails_lists = False
+    assert Done() == turns(cluster, 1)
 
 
 def test_new_one_is_written_down_before_others_are_called() -> None:

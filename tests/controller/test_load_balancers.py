@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from lbcf.core.lifecycle.turn import DRIVER_RECHECK
 from lbcf.core.model import names
+from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.errors import TimedOut
 from lbcf.kube.kinds import LOAD_BALANCERS, RECORDS
 from lbcf.kube.list_watch import Put
@@ -154,7 +155,7 @@ def test_records_end_first() -> None:
     cluster.mark(LOAD_BALANCERS, KEY, deletionTimestamp=ENDS)
     cluster.seen.clear()
 
-    assert Done() == turns(cluster, 1)
+    assert RequeueAfter(DRIVER_RECHECK) == turns(cluster, 1)
     assert [
         "PATCH Created=True:InUse AttributesSynced=True:AttributesSynced"
     ] == cluster.seen
@@ -172,9 +173,39 @@ def test_record_that_only_the_api_server_has_ends_first() -> None:
     cluster.mark(LOAD_BALANCERS, KEY, deletionTimestamp=ENDS)
     cluster.seen.clear()
 
-    assert Done() == turns(cluster, 1)
+    assert RequeueAfter(DRIVER_RECHECK) == turns(cluster, 1)
     assert "InUse" in cluster.seen[0]
     assert not any("deleteLoadBalancer" in one for one in cluster.seen)
+
+
+def test_record_that_only_a_list_shows_as_unreadable_may_need_it() -> None:
+    """Nobody knows at which load balancer it is."""
+    cluster = a_cluster()
+    turns(cluster, 1)
+    body: Json = {"metadata": {"generation": 1}, "spec": {"lbName": 7}}
+    cluster.put(ObjectKey(KEY.namespace, "odd"), RECORDS, body)
+    cluster.mark(LOAD_BALANCERS, KEY, deletionTimestamp=ENDS)
+    cluster.seen.clear()
+
+    assert RequeueAfter(DRIVER_RECHECK) == turns(cluster, 1)
+    assert "RecordUnreadable" in cluster.seen[0]
+    assert not any("deleteLoadBalancer" in one for one in cluster.seen)
+
+
+def test_who_needs_it_is_asked_once() -> None:
+    """Of those that come after a list of none, none is registered."""
+    cluster = a_cluster()
+    turns(cluster, 1)
+    cluster.mark(LOAD_BALANCERS, KEY, deletionTimestamp=ENDS)
+    cluster.drivers.answers["deleteLoadBalancer"] = deque(
+        [{"status": "Running", "minRetryDelayInSeconds": 1}] * 3
+    )
+    while cluster.api.objects:
+        cluster.clock.advance(timedelta(seconds=60))
+        turns(cluster, 1)
+
+    assert 4 == cluster.seen.count("deleteLoadBalancer proxy")
+    assert 1 == len(cluster.api.listed)
 
 
 def test_draining_driver_takes_nothing_new() -> None:

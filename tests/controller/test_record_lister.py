@@ -6,14 +6,16 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 
-from lbcf.controller.record_lister import RecordLister
+from lbcf.controller.record_lister import Listed, RecordLister
 from lbcf.controller.view import View
 from lbcf.core.model.names import SYSTEM_NAMESPACE
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Unavailable
+from lbcf.kube.kinds import RECORDS
 from lbcf.kube.requests import ApiRequest
 from tests.fakes.loop import run_virtual
+from tests.kube.tiny_api import TinyApi
 
 
 PAGE = b'{"metadata":{"resourceVersion":"1"},"items":[]}'
@@ -57,13 +59,13 @@ def test_sixty_at_once_share_two_lists() -> None:
     server = SlowServer()
     lists = RecordLister(KubeClient(server), View().observe_record)
 
-    async def play() -> list[bool]:
+    async def play() -> list[Listed]:
         asked = [asyncio.create_task(lists.since_now(front(0)))]
         await asyncio.sleep(0.1)
         asked += [asyncio.create_task(lists.since_now(front(n))) for n in range(1, 60)]
         return await asyncio.gather(*asked)
 
-    assert all(run_virtual(play()))
+    assert [Listed({}, ())] * 60 == run_virtual(play())
     assert [0.0, TAKES] == [moment for moment, _ in server.lists]
     assert server.most == 1
 
@@ -111,10 +113,11 @@ def test_list_that_fails_says_so_to_all_and_is_made_again() -> None:
 
     async def play() -> None:
         server.is_down = True
-        both = await asyncio.gather(*map(lists.since_now, [front(1), front(2)]))
-        assert [False, False] == both
+        asked = map(lists.since_now, [front(1), front(2)])
+        both = await asyncio.gather(*asked, return_exceptions=True)
+        assert [Unavailable, Unavailable] == [type(one) for one in both]
         server.is_down = False
-        assert await lists.since_now(front(1))
+        assert Listed({}, ()) == await lists.since_now(front(1))
 
     run_virtual(play())
 
@@ -124,12 +127,30 @@ def test_one_who_gives_up_takes_the_list_from_nobody() -> None:
     server = SlowServer()
     lists = RecordLister(KubeClient(server), View().observe_record)
 
-    async def play() -> bool:
+    async def play() -> Listed:
         first = asyncio.create_task(lists.since_now(front(1)))
         second = asyncio.create_task(lists.since_now(front(2)))
         await asyncio.sleep(0.1)
         first.cancel()
         return await second
 
-    assert run_virtual(play())
+    assert Listed({}, ()) == run_virtual(play())
     assert 1 == len(server.lists)
+
+
+def test_what_nobody_asked_about_is_not_kept() -> None:
+    """The list may be of all namespaces, and no watch would tell of the end of those."""
+    api, view = TinyApi(), View()
+    for number in (1, 2):
+        name = front(number).name
+        spec = {"lbName": name, "lbDriver": "d", "lbInfo": {}, "staticAddr": "a:1"}
+        key = ObjectKey("shop", f"r-{number}")
+        api.put(RECORDS.path(key), {"metadata": {"generation": 1}, "spec": spec})
+    odd = ObjectKey("shop", "odd")
+    api.put(RECORDS.path(odd), {"metadata": {"generation": 1}, "spec": {"lbName": 7}})
+    lists = RecordLister(KubeClient(api), view.observe_record)
+
+    listed = run_virtual(lists.since_now(front(1)))
+
+    assert Listed({front(1): 1}, (odd,)) == listed
+    assert ["r-1"] == [record.meta.key.name for record in view.records.values()]

@@ -414,6 +414,21 @@ async def test_changed_load_balancer_brings_itself_and_its_groups(
     assert None is bench.scopes.take(WEB)
 
 
+async def test_load_balancer_that_is_made_again_brings_what_waits_for_it() -> None:
+    """Their reads of it have shown that it was gone."""
+    waiting = a_record()
+    backend = a_backend("web-2")
+    settled = a_record("web-2", spec=a_spec(backend=backend), registered=True)
+    bench = set_up(waiting, settled)
+    identity = attrs.evolve(identity_of(a_load_balancer().meta), version="2")
+    bench.view.load_balancers.apply(Removed(identity))
+    assert "records" not in await bench.filled()
+
+    keys = await bench.tell(a_load_balancer(version=3))
+
+    assert [RECORD] == keys["records"]
+
+
 async def test_own_write_of_a_load_balancer_s_status_brings_no_group() -> None:
     """Only what records copy concerns them."""
     bench = set_up()

@@ -32,7 +32,6 @@ from lbcf.core.lifecycle.steps import (
     NoAnswer,
     Released,
     StillRunning,
-    WriteUnconfirmed,
 )
 from lbcf.core.lifecycle.turn import Now
 from lbcf.core.model import names
@@ -90,7 +89,8 @@ class World:
     Attributes:
         stored: as the API server has it: a LoadBalancer, or a Bind with one load balancer.
         answers: of the driver, in order; after them it always succeeds.
-        unseen: records of it that only a list shows; None: a list has no answer.
+        unseen: records of it that only a list shows.
+        unread: records that only a list shows, and nobody understands.
         conflicts: writes that fail for somebody else's, counted from the next one.
         exists: the driver has it.
         may_land: until when a create without a definite answer may make it.
@@ -103,7 +103,8 @@ class World:
     driver: LoadBalancerDriver | Explanation = DRIVER
     answers: deque[CallFailure | DriverSucceeded] = attrs.Factory(deque)
     users: int = 0
-    unseen: int | None = 0
+    unseen: int = 0
+    unread: tuple[ObjectKey, ...] = ()
     unreadable: ObjectKey | None = None
     members: int = 0
     locks_answered: bool = True
@@ -237,11 +238,7 @@ class World:
 
     def _list(self) -> Reply:
         """Show what only a list shows."""
-        if self.unseen is None:
-            return WriteUnconfirmed()
-        self.users += self.unseen
-        self.unseen = 0
-        return self.look()
+        return self.look().with_listed(self.unseen, self.unread)
 
     def _call(self, step: CallForLoadBalancer) -> Reply:
         """Answer as the driver."""

@@ -221,6 +221,20 @@ def test_record_whose_load_balancer_goes_is_not_ensured_until_it_is_there() -> N
     assert world.stored.is_registered
 
 
+def test_record_whose_load_balancer_cannot_be_understood_says_so() -> None:
+    """Nobody knows whether it is being deleted."""
+    world = World(a_record(), balancer_is_unreadable="front: ensurePolicy is odd")
+
+    state, finish = visit(world)
+
+    assert not world.calls(Operation.ENSURE_BACKEND)
+    assert (False, "LoadBalancerUnreadable") == word(world.stored)
+    assert DRIVER_RECHECK == finish.again_after
+    world.balancer_is_unreadable = ""
+    visit(world, state)
+    assert world.stored.is_registered
+
+
 def test_registered_record_is_ensured_again_without_a_look_at_its_load_balancer() -> (
     None
 ):

@@ -68,6 +68,7 @@ class World:
         locks: answers of the locker; after them it always gives the lock.
         pod_is_ending: what a quorum read of the record's pod shows.
         balancer_is_ending: what one of its load balancer shows.
+        balancer_is_unreadable: or why that cannot be understood.
         steps: all that was asked.
         before: called before each step; what it does comes in between.
     """
@@ -80,6 +81,7 @@ class World:
     locks: deque[Reply] = attrs.Factory(deque)
     pod_is_ending: bool = False
     balancer_is_ending: bool = False
+    balancer_is_unreadable: str = ""
     steps: list[Step] = attrs.Factory(list)
     before: "Interference" = lambda _world, _step: None
 
@@ -143,7 +145,7 @@ class World:
         if isinstance(step, ReadPod):
             return PodRead(self.pod_is_ending)
         if isinstance(step, ReadBalancer):
-            return BalancerRead(self.balancer_is_ending)
+            return BalancerRead(self.balancer_is_ending, self.balancer_is_unreadable)
         return self.locks.popleft() if self.locks else LockTaken(step.takeover_after)
 
     def _observed(self) -> Observed | RecordGone:

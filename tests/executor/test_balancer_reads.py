@@ -75,6 +75,21 @@ def _read(metadata: Json, info: Mapping[str, str]) -> Reply:
     return _reads(api, RECORD)[0]
 
 
+def test_one_that_cannot_be_understood_is_told_of() -> None:
+    """Nobody knows whether it is being deleted."""
+    api = TinyApi()
+    policy = {"policy": "Sometimes"}
+    spec = {"lbDriver": RECORD.spec.driver, "lbSpec": {}, "ensurePolicy": policy}
+    whole = {"metadata": HELD, "spec": spec}
+    api.put(LOAD_BALANCERS.path(RECORD.load_balancer_key), whole)
+
+    [read] = _reads(api, RECORD)
+
+    assert isinstance(read, BalancerRead)
+    assert str(RECORD.load_balancer_key) in read.unreadable
+    assert "Sometimes" in read.unreadable
+
+
 def test_who_asks_at_once_shares_a_read() -> None:
     """A rollout of a thousand pods is no thousand reads."""
     api = Counting()

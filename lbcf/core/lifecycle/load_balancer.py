@@ -114,7 +114,8 @@ class LoadBalancerState:
         is_valid: its driver has no objection to what it is about to be asked.
         locked: a key under which its members' addresses are locked, by this turn.
         ensured: the answer of ensureLoadBalancer that is not written down yet.
-        has_listed: its records were listed by this turn.
+        has_listed: its records were listed since its end is known, and there was none: of
+            those that come later none is ensured.
         is_deleted: its driver has deleted it.
         outcome: to be written before anything else.
         end: of the turn.
@@ -148,6 +149,7 @@ class LoadBalancerState:
             self.applied,
             self.ensured_at,
             self.counted_at,
+            has_listed=self.has_listed and observed.is_deleting,
         )
         return _observed(fresh, observed, now)
 
@@ -456,7 +458,8 @@ def _hindered_end(
 def _needed(state: LoadBalancerState, seen: Observation) -> LoadBalancerState | None:
     """End the turn where a record needs it, or may need it (rule 2)."""
     if seen.users:
-        return _stopped(state, None, InUse(seen.users))
+        # Those that the view lacks may never come there: nobody would tell of their end.
+        return _stopped(state, DRIVER_RECHECK, InUse(seen.users))
     if seen.unreadable is not None:
         message = (
             f"BackendRecord {seen.unreadable} cannot be understood and may need it"
@@ -496,14 +499,16 @@ def learn(
     """Take in what came of a step."""
     match reply:
         case Observation():
-            return _observed(_written(state, step, now), reply, now)
+            return _observed(_written(state, step, reply, now), reply, now)
         case DriverSucceeded():
             return _succeeded(state, step, reply, now)
         case CallRefused() | StillRunning() | NoAnswer():
             return _failed(state, step, reply, now)
         case Released():
             again = timedelta(0) if _is_entry(state) else None
-            return attrs.evolve(state, is_released=True, end=Finish(again))
+            return attrs.evolve(
+                state, is_released=True, has_listed=False, end=Finish(again)
+            )
         case LoadBalancerGone():
             return attrs.evolve(state, is_stale=False, outcome=None, end=Finish(_SOON))
         case LockTaken():
@@ -517,10 +522,12 @@ def _is_entry(state: LoadBalancerState) -> bool:
     return state.observed is not None and state.observed.is_entry
 
 
-def _written(state: LoadBalancerState, step: Step, now: Now) -> LoadBalancerState:
+def _written(
+    state: LoadBalancerState, step: Step, seen: Observation, now: Now
+) -> LoadBalancerState:
     """Take it that a write, or a list, was made."""
     if isinstance(step, ListRecords):
-        return attrs.evolve(state, has_listed=True)
+        return attrs.evolve(state, has_listed=not seen.may_be_needed)
     if not isinstance(step, WriteOutcome):
         return state
     state = attrs.evolve(state, outcome=None)
@@ -548,8 +555,6 @@ def _unwritten(state: LoadBalancerState, step: Step, now: Now) -> LoadBalancerSt
     An identity is written whatever else has changed: the end of what was just created
     needs it. While a watch lags, each write of the version that it tells of conflicts.
     """
-    if isinstance(step, ListRecords):
-        return attrs.evolve(state, end=Finish(_SOON))
     if isinstance(step, LockMembers):
         seen = state.observed
         due = None if seen is None else _count_due(state, seen, now)

@@ -5,7 +5,7 @@ status by `load_balancer_status` for LoadBalancer objects, by `bind_status` for 
 Binds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
 import attrs
@@ -65,6 +65,23 @@ class Observation:
     def is_deleting(self) -> bool:
         """Whether its end was asked for."""
         return self.balancer.meta.deleting_since is not None
+
+    @property
+    def may_be_needed(self) -> bool:
+        """Whether a record needs it, or may need it."""
+        return bool(self.users) or self.unreadable is not None
+
+    def with_listed(self, users: int, unreadable: Iterable[ObjectKey]) -> "Observation":
+        """Take in what a list shows, beside what the view has.
+
+        Args:
+            users: records that need it.
+            unreadable: records that cannot be understood, whichever they need.
+        """
+        scope = self.balancer.is_open_to
+        odd = next((key for key in unreadable if scope(key.namespace)), None)
+        users = max(self.users, users)
+        return attrs.evolve(self, users=users, unreadable=self.unreadable or odd)
 
 
 # --- what is learnt --------------------------------------------------------------

@@ -487,7 +487,7 @@ def _read_balancer(
     """Read the load balancer before the first ensure (w86)."""
     if state.balancer_seen or state.ensured is not None:
         return None
-    # Whoever made it Registered has read it, and since then it waits for the record.
+    # Whoever deletes its load balancer lists a record that is Registered, and waits for it.
     return None if record.is_in else ReadBalancer(record)
 
 
@@ -684,9 +684,12 @@ def _cleared(
         case PodRead(is_ending):
             state = attrs.evolve(state, pod_seen=not is_ending)
             why, pause = _POD_ENDS, _LOOK_AGAIN
-        case BalancerRead(is_ending):
-            state = attrs.evolve(state, balancer_seen=not is_ending)
+        case BalancerRead(is_ending, unreadable):
+            state = attrs.evolve(state, balancer_seen=not (is_ending or unreadable))
             why, pause = _BALANCER_ENDS, DRIVER_RECHECK
+            if unreadable:
+                why = Explanation(Reason.LOAD_BALANCER_UNREADABLE, unreadable)
+                is_ending = True
     if not is_ending or state.permission is None:
         return state
     # This view of it is older: the record goes once the watch has told of its end.

@@ -310,9 +310,11 @@ class BalancerRead:
 
     Attributes:
         is_ending: it is being deleted, or is gone, or another one has its name.
+        unreadable: why nobody can say, as it cannot be understood; else empty.
     """
 
     is_ending: bool
+    unreadable: str = ""
 
 
 @attrs.frozen

@@ -449,7 +449,7 @@ ENDING: dict[str, Mutant] = {
     ),
     "resets-what-it-sees": Mutant(
         "and so may be what the view does not show yet",
-        (Edit(MemberResync, "_is_new", "or not await self._lists.since_now(key)", ""),),
+        (Edit(MemberResync, "_is_new", "or not await self._has_listed(key)", ""),),
         ("reset/backend", "reset/driver"),
         modes=("old-list",),
     ),
@@ -525,8 +525,23 @@ ENDING: dict[str, Mutant] = {
     ),
     "load-balancer-first": Mutant(
         "a load balancer stays as long as records need it",
-        (Edit(load_balancer, "_needed", "if seen.users:", "if False:"),),
+        (
+            Edit(load_balancer, "_needed", "if seen.users:", "if False:"),
+            Edit(load_balancer, "_written", "not seen.may_be_needed", "True"),
+        ),
         ("load-balancer-gone/record",),
+    ),
+    "records-unlisted": Mutant(
+        "a load balancer goes when a list shows no record, and not by the watch alone",
+        (Edit(load_balancer, "_list_records", "state.has_listed", "state"),),
+        ("load-balancer-gone",),
+        modes=("old-list",),
+    ),
+    "load-balancer-unread": Mutant(
+        "a record is ensured when its load balancer was read, and was not being deleted",
+        (Edit(registration, "_read_balancer", "state.balancer_seen", "state"),),
+        ("load-balancer-gone",),
+        modes=_LATE,
     ),
     "finalizer-later": Mutant(
         "the finalizer is in the create",

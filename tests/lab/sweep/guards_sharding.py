@@ -1,9 +1,8 @@
-"""Guards of what is divided among shards, and of load balancers of another shard."""
+"""Guards of what is divided among shards."""
 
 from lbcf.controller import app
 from lbcf.controller.member_resync import MemberResync
 from lbcf.controller.view import View
-from lbcf.core.lifecycle import load_balancer, registration
 from lbcf.core.model.shards import Shard
 from tests.lab.sweep.edits import Edit, Mutant
 
@@ -15,26 +14,14 @@ SHARDING: dict[str, Mutant] = {
         ("shards-begin/record",),
     ),
     "own-records-alone": Mutant(
-        "a load balancer waits for records of every shard before it goes",
+        "records of every shard are put back where a load balancer has lost its members",
         (Edit(View, "_at", "return (*own, *others) if others else own", "return own"),),
-        ("ends-elsewhere/record",),
+        ("lost-elsewhere/record",),
     ),
     "load-balancers-are-everybodys": Mutant(
         "one shard alone looks after a load balancer: it knows all of its records",
         (Edit(app, "_of_shard", "if shard.is_whole else look", ""),),
         ("ends-divided/record",),
-    ),
-    "records-unlisted": Mutant(
-        "a load balancer goes when a list shows no record, and not by the watch alone",
-        (Edit(load_balancer, "_list_records", "state.has_listed", "state"),),
-        ("ends-elsewhere",),
-        modes=("gap", "gap-records"),
-    ),
-    "load-balancer-unread": Mutant(
-        "a record is ensured when its load balancer was read, and was not being deleted",
-        (Edit(registration, "_read_balancer", "state.balancer_seen", "state"),),
-        ("ends-elsewhere-as-pods-come",),
-        modes=("lag-load-balancers",),
     ),
     "epoch-before-other-shards": Mutant(
         "a new epoch is written when members of other shards are back, too",
