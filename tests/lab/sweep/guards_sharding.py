@@ -1,6 +1,5 @@
 """Guards of what is divided among shards."""
 
-from lbcf.controller import app
 from lbcf.controller.member_resync import MemberResync
 from lbcf.controller.view import View
 from lbcf.core.model.shards import Shard
@@ -17,11 +16,6 @@ SHARDING: dict[str, Mutant] = {
         "records of every shard are put back where a load balancer has lost its members",
         (Edit(View, "_at", "return (*own, *others) if others else own", "return own"),),
         ("lost-elsewhere/record",),
-    ),
-    "load-balancers-are-everybodys": Mutant(
-        "one shard alone looks after a load balancer: it knows all of its records",
-        (Edit(app, "_of_shard", "if shard.is_whole else look", ""),),
-        ("ends-divided/record",),
     ),
     "epoch-before-other-shards": Mutant(
         "a new epoch is written when members of other shards are back, too",
