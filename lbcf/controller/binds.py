@@ -207,7 +207,7 @@ class Binds:
         of_name = {status.name: status for status in bind.statuses}
         for (name, step), key, shown in zip(asked.items(), keys, listed, strict=True):
             look = self._look(bind, of_name[name])
-            seen = look.with_listed(shown.records[key], shown.unreadable)
+            seen = look.with_records(shown.records[key], shown.unreadable)
             states[name] = load_balancer.learn(states[name], step, seen, self._now())
 
     async def _advance(self, bind: Bind, states: States, name: str) -> Step | None:
@@ -274,16 +274,9 @@ class Binds:
         """Put together what is in the view."""
         balancer = binds.as_load_balancer(bind, status)
         users = self._view.records.by_index("load_balancer", balancer.meta.key)
-        home = bind.meta.key.namespace
-        odd = (k for k in self._view.records.unreadable if k.namespace == home)
-        return observe_entry(
-            bind,
-            status,
-            self._view.driver(balancer.driver_key),
-            now=self._clock.now(),
-            users=len(users),
-            unreadable=next(odd, None),
-        )
+        driver = self._view.driver(balancer.driver_key)
+        observed = observe_entry(bind, status, driver, now=self._clock.now())
+        return observed.with_records(len(users), self._view.records.unreadable)
 
     def _now(self) -> Now:
         return read_now(self._clock)

@@ -79,15 +79,10 @@ class LoadBalancers:
     def look(self, balancer: LoadBalancer) -> Observation:
         """Put together what is in the view."""
         key, view = balancer.meta.key, self._view
+        driver, members = view.driver(balancer.driver_key), len(view.members_of(key))
+        observed = observe_load_balancer(balancer, driver, members=members)
         unreadable = (*view.records.unreadable, *view.others.unreadable)
-        unread = (one for one in unreadable if balancer.is_open_to(one.namespace))
-        return observe_load_balancer(
-            balancer,
-            self._view.driver(balancer.driver_key),
-            users=len(view.records_at(key)),
-            unreadable=next(unread, None),
-            members=len(self._view.members_of(key)),
-        )
+        return observed.with_records(len(view.records_at(key)), unreadable)
 
     async def lock_members(self, balancer: ObjectKey, key: str) -> bool:
         """Take the locks of its records under one more key."""
@@ -98,4 +93,4 @@ class LoadBalancers:
         """See all of its records that there are now."""
         key = balancer.meta.key
         listed = await self._lists.since_now(key)
-        return self.look(balancer).with_listed(listed.records[key], listed.unreadable)
+        return self.look(balancer).with_records(listed.records[key], listed.unreadable)

@@ -5,8 +5,9 @@ import asyncio
 from collections import deque
 from datetime import timedelta
 
+import pytest
+
 from lbcf.core.lifecycle.turn import DRIVER_RECHECK
-from lbcf.core.model import names
 from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.errors import TimedOut
 from lbcf.kube.kinds import LOAD_BALANCERS, RECORDS
@@ -161,34 +162,32 @@ def test_records_end_first() -> None:
     ] == cluster.seen
 
 
-def test_record_that_only_the_api_server_has_ends_first() -> None:
+AT_FRONT: Json = {
+    "lbName": KEY.name,
+    "lbDriver": "proxy",
+    "lbInfo": {},
+    "staticAddr": "a:1",
+}
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        pytest.param(AT_FRONT, "InUse", id="it is there"),
+        pytest.param({"lbName": 7}, "RecordUnreadable", id="nobody knows where it is"),
+    ],
+)
+def test_record_that_only_a_list_shows_ends_first(spec: Json, reason: str) -> None:
     """The watch may not have told of it yet."""
     cluster = a_cluster()
     turns(cluster, 1)
-    record = a_record("web-1", spec=a_spec())
-    labels = {names.LABEL_LOAD_BALANCER: KEY.name}
-    spec = {"lbName": KEY.name, "lbDriver": "proxy", "lbInfo": {}, "staticAddr": "a:1"}
-    body: Json = {"metadata": {"generation": 1, "labels": labels}, "spec": spec}
-    cluster.put(record.meta.key, RECORDS, body)
+    body: Json = {"metadata": {"generation": 1}, "spec": spec}
+    cluster.put(ObjectKey(KEY.namespace, "listed"), RECORDS, body)
     cluster.mark(LOAD_BALANCERS, KEY, deletionTimestamp=ENDS)
     cluster.seen.clear()
 
     assert RequeueAfter(DRIVER_RECHECK) == turns(cluster, 1)
-    assert "InUse" in cluster.seen[0]
-    assert not any("deleteLoadBalancer" in one for one in cluster.seen)
-
-
-def test_record_that_only_a_list_shows_as_unreadable_may_need_it() -> None:
-    """Nobody knows at which load balancer it is."""
-    cluster = a_cluster()
-    turns(cluster, 1)
-    body: Json = {"metadata": {"generation": 1}, "spec": {"lbName": 7}}
-    cluster.put(ObjectKey(KEY.namespace, "odd"), RECORDS, body)
-    cluster.mark(LOAD_BALANCERS, KEY, deletionTimestamp=ENDS)
-    cluster.seen.clear()
-
-    assert RequeueAfter(DRIVER_RECHECK) == turns(cluster, 1)
-    assert "RecordUnreadable" in cluster.seen[0]
+    assert reason in cluster.seen[0]
     assert not any("deleteLoadBalancer" in one for one in cluster.seen)
 
 

@@ -139,20 +139,16 @@ class World:
     def look(self) -> Observation:
         """Put together what the life depends on."""
         if isinstance(self.stored, Bind):
-            return bind_status.observe_entry(
-                self.stored,
-                self.status,
-                self.driver,
-                now=self.now().wall,
-                users=self.users,
+            now = self.now().wall
+            observed = bind_status.observe_entry(
+                self.stored, self.status, self.driver, now=now
             )
-        return load_balancer_status.observe_load_balancer(
-            self.stored,
-            self.driver,
-            users=self.users,
-            unreadable=self.unreadable,
-            members=self.members,
-        )
+        else:
+            observed = load_balancer_status.observe_load_balancer(
+                self.stored, self.driver, members=self.members
+            )
+        unreadable = () if self.unreadable is None else (self.unreadable,)
+        return observed.with_records(self.users, unreadable)
 
     def turn(self) -> Finish:
         """Take one turn; returns how it ended."""
@@ -238,7 +234,7 @@ class World:
 
     def _list(self) -> Reply:
         """Show what only a list shows."""
-        return self.look().with_listed(self.unseen, self.unread)
+        return self.look().with_records(self.unseen, self.unread)
 
     def _call(self, step: CallForLoadBalancer) -> Reply:
         """Answer as the driver."""

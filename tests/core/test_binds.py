@@ -86,7 +86,7 @@ REFUSED = failed(BEGUN, CREATE, CallRefused("quota"))
 
 def asked_next(bind: Bind, status: EntryStatus, *, users: int = 0) -> Operation | None:
     """Say what the driver is asked next, None: nothing; one that is let go at once counts so."""
-    observed = observe_entry(bind, status, DRIVER, now=START, users=users)
+    observed = observe_entry(bind, status, DRIVER, now=START).with_records(users, ())
     life = LoadBalancerState(creates=UnconfirmedCreates(0.0)).begin_turn(
         observed, at(0)
     )

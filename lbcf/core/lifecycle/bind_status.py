@@ -28,7 +28,6 @@ from lbcf.core.model.binds import Bind, EntryStatus, as_load_balancer
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancerDriver
-from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Explanation, Reason
 
 
@@ -59,8 +58,6 @@ def observe_entry(
     driver: LoadBalancerDriver | Explanation,
     *,
     now: datetime,
-    users: int = 0,
-    unreadable: ObjectKey | None = None,
 ) -> Observation:
     """Put together what the life of one load balancer of a Bind depends on.
 
@@ -69,8 +66,6 @@ def observe_entry(
         status: of its load balancer.
         driver: of that, or why there is none.
         now: wall clock.
-        users: records that need it.
-        unreadable: a record that cannot be understood and may need it.
     """
     balancer = as_load_balancer(bind, status)
     entry = bind.entry(status.name)
@@ -85,8 +80,6 @@ def observe_entry(
         is_synced=is_applied and status.is_ready and status.info is not None,
         may_exist=status.may_exist,
         rest=rest_of(status, now),
-        users=users,
-        unreadable=unreadable,
         abandoned=bind.meta.abandoned if bind.is_deleting else "",
         is_entry=True,
     )

@@ -28,7 +28,7 @@ from lbcf.core.model import conditions, names
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
-from lbcf.core.model.values import Ingress, ObjectKey
+from lbcf.core.model.values import Ingress
 from lbcf.core.reasons import Explanation, Reason
 
 
@@ -40,8 +40,6 @@ def observe_load_balancer(
     balancer: LoadBalancer,
     driver: LoadBalancerDriver | Explanation,
     *,
-    users: int = 0,
-    unreadable: ObjectKey | None = None,
     members: int = 0,
 ) -> Observation:
     """Put together what the life of a LoadBalancer depends on.
@@ -49,8 +47,6 @@ def observe_load_balancer(
     Args:
         balancer: as it was read.
         driver: of it, or why there is none.
-        users: records that need it.
-        unreadable: a record that cannot be understood and may need it.
         members: records that are registered on it.
     """
     synced = conditions.find(balancer.conditions, conditions.ATTRIBUTES_SYNCED)
@@ -67,8 +63,6 @@ def observe_load_balancer(
         is_synced=is_synced,
         may_exist=balancer.may_exist,
         is_held=names.FINALIZER_LOAD_BALANCER in balancer.meta.finalizers,
-        users=users,
-        unreadable=unreadable,
         abandoned=balancer.meta.abandoned,
         members=members,
     )

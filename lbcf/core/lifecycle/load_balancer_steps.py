@@ -71,8 +71,10 @@ class Observation:
         """Whether a record needs it, or may need it."""
         return bool(self.users) or self.unreadable is not None
 
-    def with_listed(self, users: int, unreadable: Iterable[ObjectKey]) -> "Observation":
-        """Take in what a list shows, beside what the view has.
+    def with_records(
+        self, users: int, unreadable: Iterable[ObjectKey]
+    ) -> "Observation":
+        """Take in its records as the view, or a list, has them, beside what is known.
 
         Args:
             users: records that need it.
