@@ -82,6 +82,13 @@ def _over(limit: float, seconds: float) -> Late:
     return {"it": seconds} if seconds > limit else {}
 
 
+def _slower(alone: Crowd, crowd: Crowd, measure: Measure) -> Late:
+    """Return what takes more than twice as long beside a crowd as without it."""
+    calm = _measured(alone, measure)
+    assert calm < NEVER, "it is never done, even without a crowd"
+    return _over(SLOWER * calm, _measured(crowd, measure))
+
+
 async def _register(world: World, record: Record) -> float:
     """Make a record; wait until it is registered."""
     world.put(record)
@@ -121,6 +128,13 @@ def deletions_of_another() -> Late:
     return _over(SHARING, _measured(_serial_deletions, _end_one))
 
 
+def _half(world: World) -> None:
+    """Make a driver that serves one tenant well, and a load balancer of each at it."""
+    world.put(_shared("half", 32))
+    for namespace in (CALM, NOISY):
+        world.put(Balancer(namespace, "front", "lbcf-shared"))
+
+
 async def _register_one(world: World) -> float:
     """Make a record of the calm tenant at the shared driver."""
     return await _register(
@@ -130,7 +144,7 @@ async def _register_one(world: World) -> float:
 
 def _half_hanging(world: World) -> None:
     """300 registrations of one tenant that hang, at a driver that serves others well."""
-    world.put(_shared("half", 32))
+    _half(world)
     for number in range(300):
         name = f"10.5.{number // 250}.{number % 250}"
         world.put(Record(NOISY, name, "front", "lbcf-shared", is_new=True))
@@ -138,8 +152,7 @@ def _half_hanging(world: World) -> None:
 
 def hanging_for_another() -> Late:
     """A registration beside 300 of another tenant that hang at the same driver."""
-    calm = _measured(lambda world: world.put(_shared("half", 32)), _register_one)
-    return _over(SLOWER * calm, _measured(_half_hanging, _register_one))
+    return _slower(_half, _half_hanging, _register_one)
 
 
 # --- one namespace --------------------------------------------------------------------
@@ -169,8 +182,7 @@ def _hanging_balancer(world: World) -> None:
 
 def other_load_balancer() -> Late:
     """A registration beside 300 that hang at another load balancer of its driver."""
-    calm = _measured(_own, _register_own)
-    return _over(SLOWER * calm, _measured(_hanging_balancer, _register_own))
+    return _slower(_own, _hanging_balancer, _register_own)
 
 
 def _hanging_driver(world: World) -> None:
@@ -186,8 +198,7 @@ def _hanging_driver(world: World) -> None:
 
 def other_driver() -> Late:
     """A registration beside 1,000 that hang at another driver of its namespace."""
-    calm = _measured(_own, _register_own)
-    return _over(SLOWER * calm, _measured(_hanging_driver, _register_own))
+    return _slower(_own, _hanging_driver, _register_own)
 
 
 BESIDE: Mapping[str, Callable[[], Late]] = {
