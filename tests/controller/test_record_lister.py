@@ -11,7 +11,6 @@ from lbcf.controller.view import View
 from lbcf.core.model.names import SYSTEM_NAMESPACE
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
-from lbcf.kube.errors import Unavailable
 from lbcf.kube.kinds import RECORDS
 from lbcf.kube.requests import ApiRequest
 from tests.fakes.loop import run_virtual
@@ -29,17 +28,18 @@ class SlowServer:
     def __init__(self) -> None:
         self.lists: list[tuple[float, str]] = []
         self.most = self._now = 0
-        self.is_down = False
 
-    async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
+    async def send(
+        self,
+        request: ApiRequest,
+        within: timedelta | None = None,  # noqa: ARG002 - it answers in time
+    ) -> bytes:
         """Answer."""
         self.lists.append((asyncio.get_running_loop().time(), request.path))
         self._now += 1
         self.most = max(self.most, self._now)
         await asyncio.sleep(TAKES)
         self._now -= 1
-        if self.is_down:
-            raise Unavailable(f"{request} {within}: 503", sent=True, status=503)
         return PAGE
 
     def stream(
@@ -70,25 +70,6 @@ def test_sixty_at_once_share_two_lists() -> None:
     assert server.most == 1
 
 
-def test_list_begins_after_it_was_asked_for() -> None:
-    """What was written before the question is in the answer, whenever that comes."""
-    server = SlowServer()
-    lists = RecordLister(KubeClient(server), View().observe_record)
-    asked_at = [0.0, 0.2, 0.9, 1.1, 2.5, 3.0]
-
-    async def ask(moment: float) -> bool:
-        await asyncio.sleep(moment)
-        await lists.since_now(front(0))
-        ended = asyncio.get_running_loop().time()
-        return any(moment <= b and b + TAKES <= ended for b, _ in server.lists)
-
-    async def play() -> list[bool]:
-        return await asyncio.gather(*map(ask, asked_at))
-
-    assert all(run_virtual(play()))
-    assert server.most == 1
-
-
 def test_only_what_may_be_concerned_is_listed() -> None:
     """A namespace where all who ask are in one; those of all may be used by all."""
     server = SlowServer()
@@ -104,38 +85,6 @@ def test_only_what_may_be_concerned_is_listed() -> None:
         assert "/namespaces/" not in await ask(front(1, SYSTEM_NAMESPACE))
 
     run_virtual(play())
-
-
-def test_list_that_fails_says_so_to_all_and_is_made_again() -> None:
-    """Nobody takes it for the truth."""
-    server = SlowServer()
-    lists = RecordLister(KubeClient(server), View().observe_record)
-
-    async def play() -> None:
-        server.is_down = True
-        asked = map(lists.since_now, [front(1), front(2)])
-        both = await asyncio.gather(*asked, return_exceptions=True)
-        assert [Unavailable, Unavailable] == [type(one) for one in both]
-        server.is_down = False
-        assert Listed({}, ()) == await lists.since_now(front(1))
-
-    run_virtual(play())
-
-
-def test_one_who_gives_up_takes_the_list_from_nobody() -> None:
-    """The others still get their answer."""
-    server = SlowServer()
-    lists = RecordLister(KubeClient(server), View().observe_record)
-
-    async def play() -> Listed:
-        first = asyncio.create_task(lists.since_now(front(1)))
-        second = asyncio.create_task(lists.since_now(front(2)))
-        await asyncio.sleep(0.1)
-        first.cancel()
-        return await second
-
-    assert Listed({}, ()) == run_virtual(play())
-    assert 1 == len(server.lists)
 
 
 def test_what_nobody_asked_about_is_not_kept() -> None:
