@@ -37,8 +37,8 @@ _LINGER = timedelta(milliseconds=2)
 """How long a lane with nothing under way waits for another call: a storm comes as one."""
 
 _PERMITTING = timedelta(seconds=1)
-"""How long a batch waits for permissions that are being renewed; who comes later goes
-with the next one."""
+"""How long a batch waits for permissions that are being renewed; whose comes later goes
+with a later one."""
 
 _ALONE = timedelta(minutes=10)
 """How long an item goes alone that its batch may have been spoilt by, unless it gets through
@@ -101,6 +101,9 @@ class Item:
         urgent: goes first.
         limit: how many calls the load balancer bears at a time, None: any number.
         span: of the call, to which the batch's own is linked.
+        asked: for its permission, and not used yet: the answer to a slow question is there
+            for a later batch.
+        asked_at: monotonic seconds at which that began.
     """
 
     record_id: str
@@ -109,11 +112,51 @@ class Item:
     urgent: bool = False
     limit: int | None = None
     span: Span = NOWHERE
+    asked: "asyncio.Task[Permitted | None] | None" = None
+    asked_at: float = 0.0
     result: "asyncio.Future[BackendResult | None]" = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         """Make what its turn waits for."""
         self.result = asyncio.get_running_loop().create_future()
+
+    def ask(self, now: float, window: timedelta) -> "asyncio.Task[Permitted | None]":
+        """Ask for its permission, unless the answer to an earlier question will do.
+
+        Args:
+            now: monotonic seconds.
+            window: for how long a permission covers a call.
+        """
+        # An answer that was slow has come since: half of its window is enough for a call,
+        # and a new question would take as long again.
+        is_there = self.asked is not None and self.asked.done()
+        limit = window / 2 if is_there else window
+        if self.asked is None or now >= self.asked_at + limit.total_seconds():
+            self.forget_asked()
+            self.asked, self.asked_at = asyncio.create_task(self._permission()), now
+        return self.asked
+
+    def forget_asked(self) -> None:
+        """Wait for no permission any more."""
+        if self.asked is not None:
+            self.asked.cancel()
+            self.asked = None
+
+    def take(self, asked: "asyncio.Task[Permitted | None]") -> Permitted | None:
+        """Use the answer: end with it, or return a permission; None also where there is none yet."""
+        if not asked.done() or self.result.done():
+            return None
+        self.asked = None
+        if (error := _error_of(asked)) is not None:
+            _fail(self, error)
+        elif (permitted := asked.result()) is None:
+            _end(self, None)
+        else:
+            return permitted
+        return None
+
+    async def _permission(self) -> Permitted | None:
+        return await self.permit()
 
 
 @attrs.define(eq=False)
@@ -192,6 +235,7 @@ class Batches:
         try:
             return await item.result
         finally:
+            item.forget_asked()
             if item in queue.waiting:  # its turn was cancelled
                 queue.waiting.remove(item)
 
@@ -269,33 +313,36 @@ class Batches:
         taken: Sequence[Item],
         driver: LoadBalancerDriver,
     ) -> None:
-        permitted = await self._permitted(queue, taken) if taken else {}
+        if not taken:
+            return
+        window = driver.window(lane.operation)
+        permitted, later = await self._permitted(taken, window)
+        queue.waiting.extend(later)
         if permitted:
             await self._call(lane, permitted, driver)
 
     async def _permitted(
-        self, queue: _Queue, taken: Sequence[Item]
-    ) -> dict[Item, Permitted]:
-        """Have items permitted; those for which that takes long wait for the next batch."""
-        asked = {asyncio.ensure_future(item.permit()): item for item in taken}
-        done, late = await asyncio.wait(asked, timeout=_PERMITTING.total_seconds())
+        self, taken: Sequence[Item], window: timedelta
+    ) -> tuple[dict[Item, Permitted], list[Item]]:
+        """Have items permitted; return those that are, and those that wait for a later batch."""
+        asked = [(item, item.ask(self._clock.monotonic(), window)) for item in taken]
+        tasks = [task for _, task in asked]
+        done, _ = await asyncio.wait(tasks, timeout=_PERMITTING.total_seconds())
         if not done:
-            done, late = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+            limit = window.total_seconds()
+            await asyncio.wait(
+                tasks, timeout=limit, return_when=asyncio.FIRST_COMPLETED
+            )
         now = self._clock.monotonic()
-        ready: dict[Item, Permitted] = {}
-        for task, item in asked.items():
-            if task in late:
-                task.cancel()
-                queue.waiting.append(item)
-            elif (error := _error_of(task)) is not None:
-                _fail(item, error)
-            elif (permitted := task.result()) is None:
-                _end(item, None)
-            elif now > permitted.good_until:
-                queue.waiting.append(item)
-            elif not item.result.done():
-                ready[item] = permitted
-        return ready
+        good: dict[Item, Permitted] = {}
+        old: dict[Item, Permitted] = {}
+        for item, task in asked:
+            permitted = item.take(task)
+            if permitted is not None:
+                (old if now > permitted.good_until else good)[item] = permitted
+        ready = good or _newest(old)
+        later = [one for one in taken if one not in ready and not one.result.done()]
+        return ready, later
 
     async def _call(
         self,
@@ -353,6 +400,17 @@ class Batches:
 def _most_items(driver: LoadBalancerDriver, operation: Operation) -> int:
     shape = driver.batch(operation)
     return 1 if shape is None else shape.max_items
+
+
+def _newest(old: Mapping[Item, Permitted]) -> dict[Item, Permitted]:
+    """Return what goes out where no permission came in time: an API server is that slow.
+
+    Each call has what is left of its window, as it would have alone; to ask again would take
+    as long again, and never end. Those that are much older would cut it short for all.
+    """
+    limit = max((one.good_until for one in old.values()), default=0.0)
+    least = limit - _PERMITTING.total_seconds()
+    return {item: one for item, one in old.items() if one.good_until >= least}
 
 
 def _end(item: Item, result: BackendResult | None) -> None:

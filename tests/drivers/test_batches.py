@@ -2,9 +2,11 @@
 
 import asyncio
 import gc
+import random
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import attrs
@@ -255,6 +257,75 @@ def test_a_permission_that_takes_long_goes_with_the_next_batch() -> None:
 
     assert [names(3), ["slow"]] == scene.far.sent
     assert scene.far.at[0] < 2
+
+
+@pytest.mark.parametrize(
+    ("takes", "most"), [((0.8, 1.6), 1.2), ((1.2, 1.9), 1.2), ((2.1, 6.0), 1.8)]
+)
+def test_api_server_that_takes_seconds_is_not_asked_again_and_again(
+    takes: tuple[float, float], most: float
+) -> None:
+    """Answers that come late for one batch are good for another, if need be beyond 2 s."""
+    asked = 0
+    draw = random.Random(1)  # noqa: S311 - only a spread
+
+    async def slow(record: str) -> Permitted:
+        nonlocal asked
+        asked += 1
+        permission = await permitted(record)
+        await asyncio.sleep(draw.uniform(*takes))
+        return permission
+
+    async def story(scene: Scene) -> None:
+        turns = [scene.send(one, permit=partial(slow, one)) for one in names(200)]
+        await asyncio.gather(*turns)
+
+    scene = play(story, Scene)
+
+    assert sorted(names(200)) == sorted(one for sent in scene.far.sent for one in sent)
+    assert asked <= most * 200
+    assert scene.far.at[-1] < 60
+
+
+def test_permission_that_could_carry_no_call_is_asked_for_again() -> None:
+    """A question without an answer holds an item up for no longer than a call may take."""
+    asked = 0
+
+    async def lost_once() -> Permitted:
+        nonlocal asked
+        asked += 1
+        await asyncio.sleep(3600 if asked == 1 else 0.1)
+        return await permitted("r")
+
+    async def story(scene: Scene) -> None:
+        await scene.send("r", permit=lost_once)
+
+    scene = play(story, Scene)
+
+    assert [["r"]] == scene.far.sent
+    assert scene.far.at[0] < 20
+
+
+def test_question_ends_with_the_turn_that_needs_it() -> None:
+    """A turn that was cancelled asks the API server for nothing any more."""
+    ended: list[float] = []
+
+    async def hangs() -> Permitted:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            ended.append(asyncio.get_running_loop().time())
+        raise AssertionError
+
+    async def story(scene: Scene) -> None:
+        turn = scene.send("r", permit=hangs)
+        await asyncio.sleep(5)
+        turn.cancel()
+        await asyncio.sleep(60)
+
+    play(story, Scene)
+
+    assert [5.0] == ended
 
 
 def test_a_permission_that_ran_out_meanwhile_is_renewed() -> None:

@@ -264,9 +264,7 @@ ACTING: dict[str, Mutant] = {
                 "found = await self._permission(subject, step, held)",
                 "found = held",
             ),
-            Edit(
-                Batches, "_permitted", "elif now > permitted.good_until:", "elif False:"
-            ),
+            Edit(Batches, "_permitted", "now > permitted.good_until", "False"),
             Edit(Batches, "_call", "until=until", "until=None"),
         ),
         ("batch-orphaned",),
