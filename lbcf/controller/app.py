@@ -81,6 +81,7 @@ from lbcf.runtime.health import Check
 from lbcf.runtime.journal import Predecessor
 from lbcf.runtime.limiter import ConcurrencyLimiter, Limit, Shares
 from lbcf.runtime.queue import ReconnectNotifier, WorkQueue
+from lbcf.runtime.shutdown import until_asked
 from lbcf.runtime.worker import Done, Result, Workers
 
 
@@ -224,7 +225,7 @@ class Controller:
             locks=self._inheritance,
             records=view.records,
             limit=view.limit,
-            recall=ReconnectNotifier(queue),
+            recall=ReconnectNotifier(queue, view.records.on_end),
             told=self._reporter.record_told,
         )
         return Registrar(
@@ -277,7 +278,10 @@ class Controller:
             self._writers.records, clock, self._registrar, shard=parts.shard
         )
         quota = RecordQuota(
-            view.records, parts.settings.most_records, look_again, parts.metrics
+            view.records,
+            parts.settings.most_records,
+            self._queues.groups.add_after,
+            parts.metrics,
         )
         reconciler = GroupReconciler(
             view,
@@ -464,7 +468,7 @@ class Controller:
         ]
         for workers in self._workers:
             workers.start()
-        await stop.wait()
+        await until_asked(stop, rounds)
         for one in rounds:
             one.cancel()
         grace = self._parts.settings.grace

@@ -40,6 +40,7 @@ from lbcf.kube.errors import (
     Unavailable,
 )
 from lbcf.runtime.clock import Clock
+from lbcf.runtime.semaphore import PrioritySemaphore
 from lbcf.wire.records import (
     NO_LABELS,
     render_new_record,
@@ -81,9 +82,9 @@ class Applier:
         clock: times the permissions.
         successor: goes on with each record that was created or updated.
         shard: with others, new records are labelled for the one that ends them.
-        at_once: how many records may be under way. Few, so that they are registered as
-            fast as they are made: a write is a permission to call the driver for seconds
-            only.
+        at_once: how many records may be under way; namespaces that wait take turns. Few, so
+            that they are registered as fast as they are made: a write is a permission to call
+            the driver for seconds only.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class Applier:
         self._records = records
         self._clock = clock
         self._successor = successor
-        self._slots = asyncio.Semaphore(at_once)
+        self._places = PrioritySemaphore(at_once)
         self._backoff = WriteBackoff(clock)
         records.store.on_change(self._backoff.record_changed)
 
@@ -143,7 +144,7 @@ class Applier:
         group = create.desired.group.meta.key
         key = ObjectKey(group.namespace, create.name)
         body = render_new_record(create.desired, create.name, self._labels(create, key))
-        async with self._slots:
+        async with self._places.held(group=key.namespace):
             with self._successor.expecting(key):
                 began = self._clock.monotonic()
                 try:
@@ -170,7 +171,7 @@ class Applier:
     async def _update(self, update: Update) -> None:
         """Write what changed of a live record."""
         meta = update.record.meta
-        async with self._slots:
+        async with self._places.held(group=meta.key.namespace):
             with self._successor.expecting(meta.key):
                 try:
                     before = await self._signed(update.record)

@@ -251,6 +251,10 @@ class GroupReconciler:
         return plan
 
     def _undecided(self, key: ObjectKey, doubt: Explanation) -> Plan:
+        if self._quota.is_waiting(key):
+            # Others may have the room; what it wants is decided when it can be.
+            self._quota.forget(key)
+            self._scopes.widen(key)
         self._decided(key, Decision((doubt,)))
         self._removals.undecided(key)
         return Plan()

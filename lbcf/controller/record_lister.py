@@ -60,17 +60,19 @@ class RecordLister:
         asked, self._asked = self._asked, set()
         found: Counter[ObjectKey] = Counter()
         unreadable: list[ObjectKey] = []
-        async for page in self._client.list_pages(RECORDS, _selection(asked)):
-            unreadable.extend(one.identity.key for one in page.unreadable)
-            for record in page.objects:
-                if record.load_balancer_key in asked:
-                    found[record.load_balancer_key] += 1
-                    self._observe(record)
+        for where in _selections(asked):
+            async for page in self._client.list_pages(RECORDS, where):
+                unreadable.extend(one.identity.key for one in page.unreadable)
+                for record in page.objects:
+                    if record.load_balancer_key in asked:
+                        found[record.load_balancer_key] += 1
+                        self._observe(record)
         return Listed(found, tuple(unreadable))
 
 
-def _selection(load_balancers: set[ObjectKey]) -> Selection:
+def _selections(load_balancers: set[ObjectKey]) -> tuple[Selection, ...]:
+    """Return what is to be listed: records are where their load balancer is, or anywhere."""
     namespaces = {key.namespace for key in load_balancers}
-    if len(namespaces) > 1 or SYSTEM_NAMESPACE in namespaces:
-        return EVERYTHING
-    return Selection(namespaces.pop())
+    if SYSTEM_NAMESPACE in namespaces:
+        return (EVERYTHING,)
+    return tuple(Selection(namespace) for namespace in sorted(namespaces))

@@ -7,6 +7,7 @@ here holds in memory: without a quota one namespace decides about the memory of 
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 
 import attrs
 
@@ -20,13 +21,18 @@ from lbcf.kube.store import Store
 from lbcf.runtime.metrics import Metrics
 
 
+_UNUSED = timedelta(seconds=5)
+"""After how long room that a group did not use is offered to another. What could not be
+created is tried again, by groups in turn: at once would be without a pause."""
+
+
 class RecordQuota:
     """Counts records by namespace, and lets no plan create more than are allowed.
 
     Args:
         records: all of them; the store is empty yet.
         most: records per namespace, 0 for any number.
-        look: has a group looked at again for which there is room now.
+        look_after: has a whole group looked at in a while, or at once: there is room for it.
         metrics: of the process; None: nobody measures.
     """
 
@@ -34,11 +40,11 @@ class RecordQuota:
         self,
         records: Store[BackendRecord],
         most: int,
-        look: Callable[[ObjectKey], None],
+        look_after: Callable[[ObjectKey, timedelta], None],
         metrics: Metrics | None,
     ) -> None:
         self._most = most
-        self._look = look
+        self._look_after = look_after
         self._held: Counter[str] = Counter()
         self._booked: dict[ObjectKey, int] = {}
         self._waiting: dict[ObjectKey, int] = {}
@@ -77,6 +83,7 @@ class RecordQuota:
         """Keep room for what is being created, until the block ends.
 
         Groups of one namespace are written side by side: none may count on the same room.
+        What is left of it is another group's: who tried knows itself when to come again.
         """
         if not (self._most and count):
             yield
@@ -86,7 +93,7 @@ class RecordQuota:
             yield
         finally:
             del self._booked[group]
-            self._wake(group.namespace)
+            self._wake(group.namespace, _UNUSED, but=group)
 
     def forget(self, group: ObjectKey) -> None:
         """Forget a group that is gone."""
@@ -118,12 +125,17 @@ class RecordQuota:
         if new is None:
             self._wake(namespace)
 
-    def _wake(self, namespace: str) -> None:
+    def _wake(
+        self,
+        namespace: str,
+        after: timedelta = timedelta(0),
+        but: ObjectKey | None = None,
+    ) -> None:
         """Have the group looked at that has waited longest, if there is room for it."""
         for group in self._waiting:
-            if group.namespace == namespace:
+            if group.namespace == namespace and group != but:
                 if self._room(group):
-                    self._look(group)
+                    self._look_after(group, after)
                 return
 
     def _note(self, group: ObjectKey, beyond: int) -> None:

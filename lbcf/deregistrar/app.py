@@ -157,7 +157,7 @@ class DeregistrarProgram:
             ends=EndCover(AddressLocks(client, parts.settings.namespace, clock)),
             records=records,
             limit=limit,
-            recall=ReconnectNotifier(queue),
+            recall=ReconnectNotifier(queue, records.on_end),
             told=calls_told.record_told,
         )
         series = DeletionMetrics(records, clock, parts.metrics)

@@ -195,9 +195,12 @@ class WorkQueue(Generic[K]):
         """
         if self._closed:
             return
+        if delay <= timedelta(0):
+            self.add(key, urgent=urgent)
+            return
         if self._metrics:
             self._metrics.retries.inc()
-        if delay <= timedelta(0) or self._is_due(key):
+        if self._is_due(key):
             self.add(key, urgent=urgent)
             return
         moment = self._clock.monotonic() + delay.total_seconds()
@@ -336,11 +339,22 @@ class ReconnectNotifier:
 
     Args:
         queue: where keys come back to.
+        on_end: takes what is to be told of records that are gone: they are forgotten, though
+            their driver may be gone as well, and never reached.
     """
 
-    def __init__(self, queue: WorkQueue[ObjectKey]) -> None:
+    def __init__(
+        self,
+        queue: WorkQueue[ObjectKey],
+        on_end: Callable[[Callable[[ObjectKey], None]], None],
+    ) -> None:
+        on_end(self._forget)
         self._queue = queue
         self._waiting: defaultdict[ObjectKey, dict[ObjectKey, None]] = defaultdict(dict)
+
+    def __len__(self) -> int:
+        """Return for how many drivers somebody waits."""
+        return len(self._waiting)
 
     def missed(self, driver: ObjectKey, record: ObjectKey) -> None:
         """Note that nothing reached the driver."""
@@ -352,3 +366,10 @@ class ReconnectNotifier:
         waiting.pop(record, None)
         for key in waiting:
             self._queue.add(key)
+
+    def _forget(self, record: ObjectKey) -> None:
+        # Few drivers are waited for at a time.
+        for driver, waiting in tuple(self._waiting.items()):
+            waiting.pop(record, None)
+            if not waiting:
+                del self._waiting[driver]

@@ -9,8 +9,9 @@ import contextlib
 import os
 import signal
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import FrameType
+from typing import Any
 
 import structlog
 
@@ -61,3 +62,29 @@ def stop_on_signals(
         for number, previous in before.items():
             loop.remove_signal_handler(number)
             signal.signal(number, previous)
+
+
+async def until_asked(
+    stop: asyncio.Event, rounds: Iterable["asyncio.Task[Any]"]
+) -> None:
+    """Wait until the process is to end, beside rounds that go on until then.
+
+    Args:
+        stop: set when it is to end.
+        rounds: they may end before, when they are through.
+
+    Raises:
+        Exception: what ended a round, a defect. Nobody would do its work any more, and
+            nothing would tell, until the process begins anew.
+    """
+    asked = asyncio.create_task(stop.wait())
+    pending: set[asyncio.Task[Any]] = {asked, *rounds}
+    try:
+        while not asked.done():
+            done, pending = await asyncio.wait(
+                pending, return_when=asyncio.FIRST_COMPLETED
+            )
+            for one in done:
+                one.result()
+    finally:
+        asked.cancel()

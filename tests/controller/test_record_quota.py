@@ -1,9 +1,14 @@
 """The quota of records: how many a namespace may have, and who gets room first."""
 
+import asyncio
+
+from datetime import timedelta
+
 import attrs
 import pytest
 
 from lbcf.controller.record_quota import RecordQuota
+from lbcf.core.errors import LbcfError
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
@@ -11,8 +16,12 @@ from lbcf.core.selection.plan import Plan, plan_group
 from lbcf.kube.list_watch import Put, Removed
 from lbcf.kube.store import Store
 from lbcf.runtime.metrics import Metrics
+from lbcf.runtime.queue import WorkQueue
+from lbcf.runtime.worker import Failed, Result, Workers
 from lbcf.wire.metadata import identity_of
 from tests.builders import a_key, a_pod, a_record, a_snapshot
+from tests.fakes.clock import VirtualClock
+from tests.fakes.loop import run_virtual
 
 
 WEB, API, OTHER = a_key("web"), a_key("api"), ObjectKey("elsewhere", "web")
@@ -30,13 +39,16 @@ class Scene:
     most: int = 4
     records: Store[BackendRecord] = attrs.Factory(Store)
     looked: list[ObjectKey] = attrs.Factory(list)
+    after: list[timedelta] = attrs.Factory(list)
     metrics: Metrics = attrs.Factory(Metrics)
     quota: RecordQuota = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.quota = RecordQuota(
-            self.records, self.most, self.looked.append, self.metrics
-        )
+        def look_after(group: ObjectKey, after: timedelta) -> None:
+            self.looked.append(group)
+            self.after.append(after)
+
+        self.quota = RecordQuota(self.records, self.most, look_after, self.metrics)
 
     def come(self, *names: str) -> None:
         """Let the watch tell of records."""
@@ -110,6 +122,7 @@ def test_groups_that_are_written_side_by_side_share() -> None:
     # None of the three came about.
 
     assert [API] == scene.looked
+    assert scene.after[0] > timedelta(0)
     assert 2 == scene.made(API, 2)
 
 
@@ -152,3 +165,33 @@ def test_no_quota_at_all(group: ObjectKey) -> None:
 
     assert 9 == scene.made(group, 9)
     assert () == scene.quota.consider(group, wanting(9))[1]
+
+
+def test_creates_that_fail_are_not_repeated_without_a_pause() -> None:
+    """Two groups that are refused wait for their own pauses, and for each other's room."""
+    clock, scene = VirtualClock(), Scene()
+    turns: list[ObjectKey] = []
+
+    async def play() -> None:
+        queue: WorkQueue[ObjectKey] = WorkQueue("groups", clock)
+        quota = RecordQuota(scene.records, 4, queue.add_after, None)
+
+        async def reconcile(group: ObjectKey) -> Result:
+            turns.append(group)
+            plan, _ = quota.consider(group, wanting(5))
+            with quota.booked(group, len(plan.creates)):
+                await asyncio.sleep(0.01)
+            return Failed(LbcfError("403 Forbidden"))
+
+        workers = Workers(queue, reconcile, 2, clock)
+        workers.start()
+        queue.add(WEB)
+        queue.add(API)
+        await asyncio.sleep(60)
+        await workers.stop(timedelta(seconds=1))
+
+    scene.come("a")
+    run_virtual(play())
+
+    assert {WEB, API} == set(turns)
+    assert len(turns) < 40

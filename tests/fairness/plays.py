@@ -12,7 +12,7 @@ from lbcf.core.model import conditions
 from lbcf.core.model.operations import Operation
 from tests.fairness.acts import CALM, DRIVER, FRONT, act, is_true
 from tests.fairness.crowds import CROWDS, ENDING, NOISY, PATIENCE
-from tests.fairness.objects import Balancer, Driver, Record
+from tests.fairness.objects import Balancer, Driver, Group, Record
 from tests.fairness.world import STARTED, World
 from tests.fakes.loop import run_virtual
 
@@ -128,11 +128,21 @@ def deletions_of_another() -> Late:
     return _over(SHARING, _measured(_serial_deletions, _end_one))
 
 
-def _half(world: World) -> None:
-    """Make a driver that serves one tenant well, and a load balancer of each at it."""
-    world.put(_shared("half", 32))
+def _fronts(world: World, host: str) -> None:
+    """Make a driver for all, and a load balancer of each tenant at it."""
+    world.put(_shared(host, 32))
     for namespace in (CALM, NOISY):
         world.put(Balancer(namespace, "front", "lbcf-shared"))
+
+
+def _half(world: World) -> None:
+    """Make a driver that serves one tenant well."""
+    _fronts(world, "half")
+
+
+def _whole(world: World) -> None:
+    """Make a driver that serves all."""
+    _fronts(world, "whole")
 
 
 async def _register_one(world: World) -> float:
@@ -153,6 +163,28 @@ def _half_hanging(world: World) -> None:
 def hanging_for_another() -> Late:
     """A registration beside 300 of another tenant that hang at the same driver."""
     return _slower(_half, _half_hanging, _register_one)
+
+
+async def _create_one(world: World) -> float:
+    """Make a group of the calm tenant; wait until its record is there."""
+    world.put(Group(CALM, "web", "front", ("10.0.0.1:80",)))
+    return await world.until(lambda: bool(world.records_of(CALM)), NEVER)
+
+
+async def _create_one_behind_many(world: World) -> float:
+    """Make it when another tenant has just asked for 2,000 records."""
+    for number in range(2):
+        addresses = tuple(f"10.8.{n // 250}.{n % 250}:80" for n in range(1000))
+        world.put(Group(NOISY, f"web-{number}", "front", addresses))
+    await world.until(lambda: bool(world.records_of(NOISY)), NEVER)
+    return await _create_one(world)
+
+
+def creates_of_another() -> Late:
+    """A record that is to be made behind 2,000 of another tenant."""
+    calm = _measured(_whole, _create_one)
+    assert calm < NEVER, "it is never done, even without a crowd"
+    return _over(SLOWER * calm, _measured(_whole, _create_one_behind_many))
 
 
 # --- one namespace --------------------------------------------------------------------
@@ -207,6 +239,7 @@ BESIDE: Mapping[str, Callable[[], Late]] = {
 SHARED: Mapping[str, Callable[[], Late]] = {
     "deletions-of-another": deletions_of_another,
     "hanging-for-another": hanging_for_another,
+    "creates-of-another": creates_of_another,
 }
 OWN: Mapping[str, Callable[[], Late]] = {
     "other-load-balancer": other_load_balancer,

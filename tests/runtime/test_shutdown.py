@@ -1,5 +1,6 @@
 """Signals, sent to this process and, where they end one, to a real child."""
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lbcf.runtime.shutdown import HURRIED_EXIT, stop_on_signals
+from lbcf.runtime.shutdown import HURRIED_EXIT, stop_on_signals, until_asked
 
 
 ROOT = Path(__file__).parents[2]
@@ -113,3 +114,31 @@ def test_second_signal_ends_the_process_at_once(then: str) -> None:
         process.send_signal(signal.SIGINT)
 
         assert HURRIED_EXIT == process.wait()
+
+
+async def test_round_that_breaks_down_ends_the_waiting() -> None:
+    """Nobody would miss it until the process begins anew; one that is through is no matter."""
+    stop = asyncio.Event()
+
+    async def ends() -> None:
+        await asyncio.sleep(0)
+
+    async def breaks() -> None:
+        await asyncio.sleep(0.01)
+        raise ValueError("a defect")
+
+    rounds = [asyncio.create_task(ends()), asyncio.create_task(breaks())]
+    with pytest.raises(ValueError, match="a defect"):
+        await until_asked(stop, rounds)
+
+
+async def test_waiting_ends_when_it_is_asked_for() -> None:
+    """Rounds are left to whoever made them."""
+    stop = asyncio.Event()
+    going_on = asyncio.create_task(asyncio.Event().wait())
+    waiting = asyncio.create_task(until_asked(stop, [going_on]))
+    stop.set()
+    await waiting
+
+    assert not going_on.done()
+    going_on.cancel()
