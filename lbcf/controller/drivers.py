@@ -45,6 +45,8 @@ _log = structlog.get_logger(__name__)
 _SOON = timedelta(seconds=1)
 _PERIOD = timedelta(seconds=15)
 """Between two questions to a driver that is well: who is not is asked again sooner."""
+_COUNT = timedelta(seconds=5)
+"""How long ends are gathered before it is told again who needs a driver that is to go."""
 _ELSEWHERE = timedelta(seconds=10)
 """Between two questions whether another shard's objects need a driver that is to go."""
 
@@ -92,8 +94,15 @@ class DriverFinalizer:
         new: LoadBalancer | BackendRecord | None,
     ) -> None:
         # An object never changes its driver: only its end can free one.
-        if old is not None and new is None:
-            self._look_at(old.driver_key)
+        if old is None or new is not None:
+            return
+        key, view = old.driver_key, self._view
+        if view.records.by_index("driver", key) or view.load_balancers.by_index(
+            "driver", key
+        ):
+            self._look_at(key, _COUNT)
+        else:
+            self._look_at(key)
 
     def _group_changed(
         self, old: BackendGroup | None, new: BackendGroup | None
@@ -108,10 +117,10 @@ class DriverFinalizer:
             if driver.meta.deleting_since is not None:
                 self._queue.add(driver.meta.key)
 
-    def _look_at(self, key: ObjectKey) -> None:
+    def _look_at(self, key: ObjectKey, after: timedelta = timedelta(0)) -> None:
         driver = self._view.drivers.get(key)
         if driver is not None and driver.meta.deleting_since is not None:
-            self._queue.add(key)
+            self._queue.add_after(key, after)
 
     async def hold(self, driver: LoadBalancerDriver) -> LoadBalancerDriver:
         """Put our finalizer on, if it is not there.

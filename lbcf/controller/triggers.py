@@ -312,9 +312,10 @@ class Triggers:
             self._leave(group, pod)
 
     def _count_again(self, key: ObjectKey) -> None:
-        """Have a load balancer's records counted; at once if it waits for their end."""
+        """Have a load balancer's records counted; at once if it waited for the last one."""
         found = self._view.load_balancers.get(key)
-        if found is not None and found.meta.deleting_since is not None:
+        is_ending = found is not None and found.meta.deleting_since is not None
+        if is_ending and not self._view.records_at(key):
             self._queues.load_balancers.add(key)
         else:
             self._queues.load_balancers.add_after(key, _COUNT)
@@ -339,18 +340,23 @@ class Triggers:
                 ):
                     self._look_at_status(group.meta.key)
             return
-        self.load_balancer_unreadable(either.meta.key)
+        self._look_at_groups(either.meta.key)
         if old is None:
             self._look_at_those_that_wait(either.meta.key)
 
     def _look_at_those_that_wait(self, load_balancer: ObjectKey) -> None:
-        """Look at records that waited until their load balancer was made again."""
+        """Look at records that waited for a load balancer: made again, or understood again."""
         for record in self._view.records.by_index("load_balancer", load_balancer):
             if not record.is_in:
                 self._queues.records.add(record.meta.key)
 
     def load_balancer_unreadable(self, key: ObjectKey) -> None:
-        """Look at all groups of a load balancer."""
+        """Look at all groups of a load balancer that can, or cannot, be understood now."""
+        self._look_at_groups(key)
+        if key not in self._view.load_balancers.unreadable:
+            self._look_at_those_that_wait(key)
+
+    def _look_at_groups(self, key: ObjectKey) -> None:
         for group in self._view.groups.by_index("load_balancer", key):
             self.look_at_group(group.meta.key)
 
@@ -372,7 +378,7 @@ class Triggers:
         """Look at a driver's load balancers, their groups, and its waiting records."""
         for load_balancer in self._view.load_balancers.by_index("driver", driver):
             self._queues.load_balancers.add(load_balancer.meta.key)
-            self.load_balancer_unreadable(load_balancer.meta.key)
+            self._look_at_groups(load_balancer.meta.key)
         for group in self._view.groups.by_index("judge", driver):
             self.look_at_group(group.meta.key)
         for record in self._view.records.by_index("driver", driver):

@@ -6,6 +6,7 @@ what is waited for.
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 
 import attrs
 import structlog
@@ -100,6 +101,10 @@ class Deregistrar:
         self._shares = shares
         self._limit = limit
         self._limiter = ConcurrencyLimiter(queue)
+
+    def __len__(self) -> int:
+        """Return of how many records something is remembered."""
+        return len(self._states)
 
     def record_changed(
         self, old: BackendRecord | None, new: BackendRecord | None
@@ -204,43 +209,56 @@ class Deregistrar:
         slot: Slot,
     ) -> Result:
         """Go through the steps of one record, as far as there is room for what they need."""
-        uid, namespace = record.meta.uid, record.meta.key.namespace
+        uid = record.meta.uid
+        last = self._states[uid]
 
         def remember(learnt: DeregistrationState) -> None:
-            # Kept even if the turn is cut off.
-            self._states[uid] = learnt
-            self._noted.after(uid, learnt.late)
-
-        def next_step(state: DeregistrationState, now: Now) -> Step:
-            """Go on, or make room for those whose traffic still flows."""
-            step = deregistration.next_step(state, now)
-            phase = phase_of(state, record)
-            if isinstance(step, WriteStatus) and phase is not Phase.FLOWING:
-                slot.change_to((self._shares.of_namespace(namespace),))
-            needs_place = isinstance(step, CallDriver | ReleaseRecord)
-            if needs_place and not slot.change_to(self._limits(phase, record, driver)):
-                return Finish(timedelta(0))
-            self._note(uid, step, state.late)
-            return step
+            # Kept even if the turn is cut off; but of a record that the watch has seen end
+            # meanwhile, nobody would take it out again.
+            nonlocal last
+            last = learnt
+            if uid in self._states:
+                self._states[uid] = learnt
+                self._noted.after(uid, learnt.late)
 
         seen = Permission(record, self._executor.now().monotonic)
         finish = await self._executor.run(
             Subject(record.meta.key, uid),
-            self._states[uid].begin_turn(driver, seen),
-            next_step,
+            last.begin_turn(driver, seen),
+            partial(self._next_step, record, driver, slot),
             deregistration.learn,
             remember,
         )
-        if self._states[uid].is_over:
-            state = self._states.pop(uid)
-            self._over(record, state)
+        if last.is_over:
+            self._states.pop(uid, None)
+            self._over(record, last)
+            if last.is_clean:
+                self._successors.ended(uid, driver, last.late)
+        if uid not in self._states:
             self._noted.after(uid, None)
-            if state.is_clean:
-                self._successors.ended(uid, driver, state.late)
             return Done()
         if finish.again_after is None:
             return Done()
         return RequeueAfter(finish.again_after)
+
+    def _next_step(
+        self,
+        record: BackendRecord,
+        driver: LoadBalancerDriver | Explanation,
+        slot: Slot,
+        state: DeregistrationState,
+        now: Now,
+    ) -> Step:
+        """Go on, or make room for those whose traffic still flows."""
+        step = deregistration.next_step(state, now)
+        phase = phase_of(state, record)
+        if isinstance(step, WriteStatus) and phase is not Phase.FLOWING:
+            slot.change_to((self._shares.of_namespace(record.meta.key.namespace),))
+        needs_place = isinstance(step, CallDriver | ReleaseRecord)
+        if needs_place and not slot.change_to(self._limits(phase, record, driver)):
+            return Finish(timedelta(0))
+        self._note(record.meta.uid, step, state.late)
+        return step
 
     def _note(self, uid: Uid, step: Step, late: LateCalls | None) -> None:
         """Note a call that is about to be made, where an address has a next owner."""

@@ -10,16 +10,19 @@ import pytest
 
 from lbcf.controller.drivers import DriverFinalizer
 from lbcf.controller.view import View, needs_of
+from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
 from lbcf.executor.object_events import AbandonmentReporter
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.events import EventRecorder
 from lbcf.kube.kinds import DRIVERS
+from lbcf.kube.list_watch import Removed
 from lbcf.kube.store import Store
 from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.queue import WorkQueue
-from tests.builders import a_driver, a_key, a_meta
+from lbcf.wire.metadata import identity_of
+from tests.builders import a_driver, a_key, a_meta, a_record
 from tests.controller.exchanges import Nobody
 from tests.controller.views import obscure, show
 
@@ -32,11 +35,8 @@ STORES: dict[str, Callable[[View], Store[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", STORES)
-async def test_what_cannot_be_understood_keeps_a_driver_until_it_is_gone(
-    kind: str,
-) -> None:
-    """Then the driver is looked at again, since nothing else would tell."""
+def _leaving() -> tuple[View, WorkQueue[ObjectKey]]:
+    """Make a driver that is being deleted, and the queue by which it is looked at."""
     meta = a_meta("proxy", deleting=True)
     view = show(View(), attrs.evolve(a_driver(), meta=meta))
     client, clock = KubeClient(Nobody()), SystemClock()
@@ -49,6 +49,15 @@ async def test_what_cannot_be_understood_keeps_a_driver_until_it_is_gone(
         AbandonmentReporter(recorder, None),
         client,
     ).listen()
+    return view, queue
+
+
+@pytest.mark.parametrize("kind", STORES)
+async def test_what_cannot_be_understood_keeps_a_driver_until_it_is_gone(
+    kind: str,
+) -> None:
+    """Then the driver is looked at again, since nothing else would tell."""
+    view, queue = _leaving()
     store = STORES[kind](view)
 
     obscure(store, a_key("odd"))
@@ -60,3 +69,22 @@ async def test_what_cannot_be_understood_keeps_a_driver_until_it_is_gone(
     assert [] == needs_of(view, a_key("proxy"))
     async with asyncio.timeout(30):
         assert a_key("proxy") == await queue.get()
+
+
+async def test_driver_that_is_needed_still_is_looked_at_later() -> None:
+    """It tells how many need it; each of thousands that end would have it say so."""
+    view, queue = _leaving()
+    records = [a_record("web-1"), a_record("web-2")]
+    show(view, *records)
+
+    _end(view, records[0])
+    assert (0, 1) == (len(queue), queue.delayed)
+
+    _end(view, records[1])
+    assert a_key("proxy") == await queue.get()
+
+
+def _end(view: View, record: BackendRecord) -> None:
+    """Let the watch tell that a record is gone."""
+    identity = attrs.evolve(identity_of(record.meta), version="99")
+    view.records.apply(Removed(identity))

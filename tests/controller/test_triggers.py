@@ -368,6 +368,19 @@ async def test_record_that_is_gone_brings_a_load_balancer_that_waits_for_it() ->
     assert {"groups": [WEB], "load_balancers": [FRONT]} == keys
 
 
+async def test_load_balancer_that_waits_for_others_still_is_looked_at_later() -> None:
+    """It tells how many there are; each of thousands that end would have it say so."""
+    leaving = a_load_balancer(deleting=True, version=2)
+    bench = set_up(leaving, a_record(deleting=True), a_record("web-2", deleting=True))
+
+    keys = await bench.end(a_record(deleting=True))
+    assert "load_balancers" not in keys
+    assert 1 == bench.queues.load_balancers.delayed
+
+    keys = await bench.end(a_record("web-2", deleting=True))
+    assert [FRONT] == keys["load_balancers"]
+
+
 async def test_record_that_is_not_about_a_pod_widens_the_look() -> None:
     """There is no pod by which to narrow it."""
     bench = set_up()
@@ -425,6 +438,19 @@ async def test_load_balancer_that_is_made_again_brings_what_waits_for_it() -> No
     assert "records" not in await bench.filled()
 
     keys = await bench.tell(a_load_balancer(version=3))
+
+    assert [RECORD] == keys["records"]
+
+
+async def test_load_balancer_that_is_understood_again_brings_what_waits_for_it() -> (
+    None
+):
+    """Their reads of it have failed; it changed nothing that concerns a record."""
+    bench = set_up(a_record())
+    obscure(bench.view.load_balancers, FRONT)
+    assert "records" not in await bench.filled()
+
+    keys = await bench.tell(a_load_balancer(version=10))
 
     assert [RECORD] == keys["records"]
 

@@ -14,6 +14,7 @@ from lbcf.core.reasons import Reason
 from lbcf.drivers.pool import DriverPool
 from lbcf.executor import Executor, Subject
 from lbcf.kube.client import KubeClient
+from lbcf.kube.store import Store
 from lbcf.runtime.queue import ReconnectNotifier, WorkQueue
 from tests.builders import a_driver, a_key, a_record
 from tests.controller.exchanges import Nobody
@@ -77,7 +78,7 @@ async def test_call_that_gets_through_brings_the_others_back(
     queue: WorkQueue[ObjectKey], answers: list[Reply]
 ) -> None:
     """Whatever came of it: somebody is there again."""
-    recall = ReconnectNotifier(queue)
+    recall = ReconnectNotifier(queue, Store[BackendRecord]().on_end)
     recall.missed(DRIVER.meta.key, OTHER)
 
     await OneRecord(a_record(registered=True, deleting=True), recall).end(*answers)
@@ -89,7 +90,7 @@ async def test_call_that_does_not_get_through_waits_with_the_others(
     queue: WorkQueue[ObjectKey],
 ) -> None:
     """It comes back when one of them gets through."""
-    recall = ReconnectNotifier(queue)
+    recall = ReconnectNotifier(queue, Store[BackendRecord]().on_end)
     executor = OneRecord(a_record(registered=True, deleting=True), recall)
 
     await executor.end(UNREACHED)
