@@ -318,8 +318,8 @@ class Reason(Explained):
     LOAD_BALANCER_DELETING = (
         "LoadBalancerDeleting",
         Where("Groups", "Ready; Registered of a record"),
-        "it is being deleted, is gone, or was made anew: the group's records leave it, nothing new comes",
-        "take it out of the group's spec, or make it again",
+        "of a group: it is being deleted, the group's records leave it, nothing new comes; of a record: it is being deleted, is gone, or was made anew, and the record is not registered there",
+        "take it out of the group's spec, or make it again: until then the record waits",
     )
     LOAD_BALANCER_OUT_OF_SCOPE = (
         "LoadBalancerOutOfScope",
@@ -359,7 +359,10 @@ class Reason(Explained):
     )
     RECORD_UNREADABLE = (
         "RecordUnreadable",
-        Where("Groups", "Ready; Created of a load balancer that is being deleted"),
+        Where(
+            "Groups",
+            "Ready; Created of a load balancer that is being deleted, Ready in a Bind (Created where it never was)",
+        ),
         "a record cannot be understood, and may be one of these",
         "look at the record that the message names",
     )
