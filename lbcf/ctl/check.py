@@ -21,11 +21,12 @@ from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import Reason
 from lbcf.ctl.errors import missing_right
 from lbcf.ctl.leaders import (
-    LEASE_NAMES,
     Leader,
+    expected_leases,
     leader_remedy,
     leaders_of,
-    leases_of,
+    list_leases,
+    missing_lease,
 )
 from lbcf.ctl.remedies import Trouble, remedied_line
 from lbcf.ctl.report import Line, Mark, Section, WhyReport, object_ref
@@ -33,7 +34,7 @@ from lbcf.ctl.shipped import Json, documents
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Forbidden, KubeError, NotFound
 from lbcf.kube.kinds import DRIVERS, LOAD_BALANCERS, SECRETS, HasMeta, Resource
-from lbcf.kube.leases import LEASES, Lease
+from lbcf.kube.leases import LEASES
 from lbcf.kube.list_watch import Selection
 
 
@@ -239,12 +240,14 @@ def _labels(spec: Json) -> str:
 
 async def _check_leaders(client: KubeClient, now: datetime) -> AsyncIterator[Line]:
     """Return whether somebody leads, of each process that elects, and of its shards."""
-    for process in LEASE_NAMES:
-        by_name: dict[str, list[Lease]] = {process: []}
-        for lease in await leases_of(process, client.list):
-            by_name.setdefault(lease.meta.key.name, []).append(lease)
-        for name, leases in by_name.items():
-            yield _leader_line(name, leaders_of(leases, now))
+    leaders = tuple(leaders_of(await list_leases(client.list), now))
+    existing = {leader.name for leader in leaders}
+    for name in expected_leases(existing):
+        if name in existing:
+            yield _leader_line(name, (one for one in leaders if one.name == name))
+        else:
+            text, remedy = missing_lease(name, existing), leader_remedy(name)
+            yield Line(Mark.NO, name, text, Reason.NO_LEADER, remedy)
 
 
 def _leader_line(name: str, leaders: Iterable[Leader]) -> Line:

@@ -34,7 +34,7 @@ from lbcf.ctl.hand_drain import (
     follow,
     hand_drain_report,
 )
-from lbcf.ctl.leaders import LEASE_NAMES, read_leaders
+from lbcf.ctl.leaders import read_leaders
 from lbcf.ctl.load_balancers import why_load_balancer
 from lbcf.ctl.orphans import OrphanOrder
 from lbcf.ctl.output import (
@@ -277,7 +277,7 @@ async def _look_at_status(question: Question) -> tuple[Reading, StatusReport]:
     reading = question.reading()
     _, leaders = await asyncio.gather(
         reading.read_resources(),
-        read_leaders(partial(reading.read_leases, LEASE_NAMES), question.clock),
+        read_leaders(reading.read_leases, question.clock),
     )
     rights = [reading.missing_right(kind, question.namespace) for kind in _STATUS_KINDS]
     if all(rights):

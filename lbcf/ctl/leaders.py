@@ -13,6 +13,7 @@ from typing import Final
 import attrs
 
 from lbcf.core.model.shards import MOST_SHARDS, lease_name
+from lbcf.kube.address_locks import LABEL_LOCK
 from lbcf.kube.kinds import Resource
 from lbcf.kube.leader_election import Timing
 from lbcf.kube.leases import LEASES, Lease
@@ -34,6 +35,15 @@ again it has either renewed, or has had to give up (`Timing.renew_deadline`)."""
 _LOOK: Final = timedelta(seconds=0.4)
 _CLOCK_SKEW: Final = timedelta(seconds=15)
 _PREFIX: Final = "lbcf-"
+_SHARDS: Final = tuple(
+    tuple(lease_name(name.removeprefix(_PREFIX), n) for n in range(MOST_SHARDS))
+    for name in LEASE_NAMES
+)
+"""The Leases that each process may have, in the order of its shards."""
+_SELECTION: Final = Selection(
+    labels=f"{LABEL_LOCK}!=address", fields="metadata.namespace!=kube-node-lease"
+)
+"""Few Leases, ours among them: without those of addresses and nodes, which may be thousands."""
 
 
 @attrs.frozen
@@ -77,24 +87,48 @@ async def read_leaders(
     return tuple(leaders_of(leases, clock.now(), overdue))
 
 
-async def leases_of(name: str, read: ListLeases) -> list[Lease]:
-    """Read the Leases of all shards of a process, up to a number that there is none of.
+async def list_leases(read: ListLeases) -> tuple[Lease, ...]:
+    """List the Leases of all shards of both processes, in whichever namespaces they are.
 
     Args:
-        name: of the Lease of its first shard.
-        read: lists those that are selected, in all namespaces.
+        read: lists those that are selected.
 
     Raises:
         KubeError: the API server cannot be asked.
     """
-    found: list[Lease] = []
-    for number in range(MOST_SHARDS):
-        shard = lease_name(name.removeprefix(_PREFIX), number)
-        page = await read(LEASES, Selection(fields=f"metadata.name={shard}"))
-        found += page.objects
-        if not page.objects:
-            break
-    return found
+    page = await read(LEASES, _SELECTION)
+    ours = {name for names in _SHARDS for name in names}
+    return tuple(lease for lease in page.objects if lease.meta.key.name in ours)
+
+
+def expected_leases(existing: Collection[str]) -> Iterator[str]:
+    """Return the names of the Leases that there should be.
+
+    Of each process up to the last that exists: a shard that nobody has led yet has none.
+    The number of shards is written nowhere else that whoever asks may read.
+
+    Args:
+        existing: names of those that exist.
+    """
+    for names in _SHARDS:
+        last = max((n for n, name in enumerate(names) if name in existing), default=0)
+        yield from names[: last + 1]
+
+
+def missing_lease(name: str, existing: Collection[str]) -> str:
+    """Say what it means that an expected Lease does not exist.
+
+    Args:
+        name: its name.
+        existing: names of those that exist.
+    """
+    [shards] = (names for names in _SHARDS if name in names)
+    if any(shard in existing for shard in shards):
+        return (
+            "there is no such Lease: nobody has led this shard yet; are there as many "
+            "replicas as shards?"
+        )
+    return f"there is no such Lease: has {name} ever run, with --leader-elect?"
 
 
 def leaders_of(

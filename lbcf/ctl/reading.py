@@ -30,7 +30,7 @@ from lbcf.ctl.errors import (
     unknown_kind,
 )
 from lbcf.ctl.flags import Kind
-from lbcf.ctl.leaders import leases_of
+from lbcf.ctl.leaders import list_leases
 from lbcf.ctl.report import Line, Mark, object_ref
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Forbidden, Unavailable
@@ -161,16 +161,13 @@ class Reading:
         living = attrs.evolve(LIVING_PODS, namespace=self.namespace)
         await self._fill(PODS, self.view.pods, (living,))
 
-    async def read_leases(self, names: Iterable[str]) -> tuple[Lease, ...]:
-        """Read the Leases of these names, in whichever namespaces they are.
-
-        And those of the further shards, up to a number that there is no Lease of.
+    async def read_leases(self) -> tuple[Lease, ...]:
+        """Read the Leases of all shards, in whichever namespaces they are.
 
         Raises:
             KubeError: the API server cannot be asked.
         """
-        found = await asyncio.gather(*(leases_of(name, self._list) for name in names))
-        return tuple(lease for leases in found for lease in leases)
+        return await list_leases(self._list)
 
     async def read_dependencies(self, groups: Iterable[BackendGroup]) -> None:
         """Read the pods, nodes, Services and endpoints that groups depend on.

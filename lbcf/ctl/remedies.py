@@ -171,7 +171,7 @@ def _orphans(trouble: Trouble) -> str:
     )
 
 
-_UNPROTECTED: Final = '{"spec":{"protection":null}}'
+_UNPROTECTED: Final = '{"spec":{"protection":{"maxUnreadyPercent":null}}}'
 _UNJUDGED: Final = '{"spec":{"deregisterPolicy":"IfNotReady","deregisterWebhook":null}}'
 _SPECIAL: Final[Mapping[str, Callable[[Trouble], str]]] = {
     Reason.TOO_MANY_UNREADY: _patch_group(_UNPROTECTED),

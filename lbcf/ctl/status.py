@@ -25,7 +25,13 @@ from lbcf.core.model.resources import (
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import EventReason, Reason
 from lbcf.core.wording import some_of
-from lbcf.ctl.leaders import CONTROLLER, LEASE_NAMES, Leader, leader_remedy
+from lbcf.ctl.leaders import (
+    CONTROLLER,
+    Leader,
+    expected_leases,
+    leader_remedy,
+    missing_lease,
+)
 from lbcf.ctl.reading import STORES, Reading
 from lbcf.ctl.records import attempt_of, trouble_of
 from lbcf.ctl.remedies import Trouble, remedy_of
@@ -173,7 +179,8 @@ def status_report(
         at=now,
         namespace=reading.namespace or "",
         problems=(
-            *_leader_problems(leaders, LEASE_NAMES if is_readable else ()),
+            *_leader_problems(leaders),
+            *(_missing_leases({one.name for one in leaders}) if is_readable else ()),
             *_unreadable(reading),
             *_driver_problems(drivers),
             *load_balancer_problems(balancers, view),
@@ -262,10 +269,8 @@ def _reason(found: tuple[Condition, ...], kind: str) -> str:
     return "" if condition is None else condition.reason
 
 
-def _leader_problems(
-    leaders: Collection[Leader], expected: Collection[str]
-) -> Iterator[Problem]:
-    """Return Leases that nobody holds, and those of `expected` that do not exist."""
+def _leader_problems(leaders: Collection[Leader]) -> Iterator[Problem]:
+    """Return Leases that nobody holds."""
     # A Lease that a move to another namespace left behind is no problem.
     led = {leader.name for leader in leaders if leader.is_alive}
     for leader in (one for one in leaders if one.name not in led):
@@ -280,12 +285,13 @@ def _leader_problems(
             since=leader.renewed,
             remedy=leader_remedy(leader.name, leader.namespace),
         )
-    for name in expected:
-        if not any(leader.name == name for leader in leaders):
-            message = (
-                f"there is no such Lease: has {name} ever run, with --leader-elect?"
-            )
-            remedy = leader_remedy(name)
+
+
+def _missing_leases(existing: Collection[str]) -> Iterator[Problem]:
+    """Return Leases that there should be beside those that exist."""
+    for name in expected_leases(existing):
+        if name not in existing:
+            message, remedy = missing_lease(name, existing), leader_remedy(name)
             subject = f"lease/{name}"
             yield Problem("", subject, Reason.NO_LEADER, message, remedy=remedy)
 

@@ -8,11 +8,17 @@ import attrs
 import pytest
 
 from lbcf.ctl.leaders import CONTROLLER, leader_remedy, read_leaders
+from lbcf.ctl.report import Mark, WhyReport
+from lbcf.ctl.status import StatusReport
+from lbcf.kube.client import KubeClient
 from lbcf.kube.leader_election import Timing
-from lbcf.kube.leases import Lease
+from lbcf.kube.leases import LEASES, Lease, micro_time
+from lbcf.runtime.clock import SystemClock
 from tests.builders import a_meta
+from tests.ctl.servers import put, run_command
 from tests.fakes.clock import VirtualClock
 from tests.fakes.loop import run_virtual
+from tests.kube.tiny_api import TinyApi
 from tests.monitoring.test_rules import RUNBOOKS
 
 
@@ -93,3 +99,61 @@ def test_remedy_leads_to_the_runbook_of_the_alert() -> None:
     anchor = remedy.partition("docs/runbooks.md#")[2]
     headings = RUNBOOKS.read_text().lower().splitlines()
     assert f"## {anchor}" in headings
+
+
+def _led(*names: str) -> TinyApi:
+    """Make a cluster in which these Leases are held, and others are nobody's of ours."""
+    api, now = TinyApi(), micro_time(SystemClock().now())
+    spec = {"holderIdentity": "a", "leaseDurationSeconds": 7, "renewTime": now}
+    for name in names:
+        put(api, LEASES, {"metadata": {"name": name}, "spec": spec})
+    # A node may have any name.
+    node = {"name": "lbcf-controller-9", "namespace": "kube-node-lease"}
+    put(api, LEASES, {"metadata": node, "spec": spec})
+    lock = {"name": "addr-1", "labels": {"lbcf.tkestack.io/lock": "address"}}
+    put(api, LEASES, {"metadata": lock, "spec": spec})
+    return api
+
+
+LEADERLESS = pytest.mark.parametrize(
+    ("held", "missing"),
+    [
+        (["", "-1"], []),
+        (["", "-2"], ["-1"]),
+        (["-1", "-4"], ["", "-2", "-3"]),
+        (["", "-31"], [f"-{number}" for number in range(1, 31)]),
+        (["", "-32"], []),
+    ],
+)
+"""Leases of the controller's shards: numbers of those held, and of those to be named."""
+
+
+@LEADERLESS
+async def test_shard_that_was_never_led_is_named_by_status(
+    held: list[str], missing: list[str]
+) -> None:
+    """Also the first; those after it are looked at all the same, with one list."""
+    api = _led("lbcf-deregistrar", *(f"{CONTROLLER}{number}" for number in held))
+    api.requests.clear()
+    _, [report] = await run_command(KubeClient(api), "status")
+
+    assert isinstance(report, StatusReport)
+    told = {one.subject: one for one in report.problems}
+    assert [f"lease/{CONTROLLER}{number}" for number in missing] == [*told]
+    assert all("nobody has led this shard yet" in p.message for p in told.values())
+    assert 1 == sum("/leases" in request for request in api.requests)
+
+
+@LEADERLESS
+async def test_shard_that_was_never_led_is_named_by_check(
+    held: list[str], missing: list[str]
+) -> None:
+    """As by status."""
+    api = _led("lbcf-deregistrar", *(f"{CONTROLLER}{number}" for number in held))
+    _, [report] = await run_command(KubeClient(api), "check")
+
+    assert isinstance(report, WhyReport)
+    [lines] = [part.lines for part in report.sections if part.title == "leaders"]
+    told = [line for line in lines if line.mark is not Mark.OK]
+    assert [f"{CONTROLLER}{number}" for number in missing] == [t.subject for t in told]
+    assert all("nobody has led this shard yet" in line.text for line in told)

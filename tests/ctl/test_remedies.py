@@ -129,7 +129,8 @@ def test_command_that_lets_held_removals_through_is_told(
     """As it can be pasted."""
     told = remedy_of(a_trouble(Reason.TOO_MANY_UNREADY, key=key))
 
-    assert f"""{command}'{{"spec":{{"protection":null}}}}'""" in told
+    patch = '{"spec":{"protection":{"maxUnreadyPercent":null}}}'
+    assert f"{command}'{patch}'" in told
 
 
 def test_sentences_of_the_page_serve_all_other_reasons() -> None:
