@@ -1,8 +1,8 @@
 """The documents that a BIG-IP answers, as recorded on real ones.
 
 Fields and types are those of recorded replies: members and pools of 11.5.4 and 11.6.0,
-nodes of 12.0 and 13.0, statistics of 14.1, devices of 11.6 and 14.1.2, tokens of 12 and
-later. Numbers are numbers, `ephemeral` and `selfDevice` are texts; `description` is
+nodes of 12.0 and 13.0, statistics of 14.1, devices of 11.6 and 14.1.2, device groups of
+14.1.2, tokens of 12 and later. Numbers are numbers, `ephemeral` and `selfDevice` are texts; `description` is
 there only where there is one.
 """
 
@@ -210,6 +210,21 @@ def device_document(name: str, state: str, *, is_self: bool) -> Document:
         "selfDevice": "true" if is_self else "false",
         "timeZone": "UTC",
         "version": VERSION,
+    }
+
+
+def device_group_document(path: str) -> Document:
+    """Return a device group of units that fail over to each other, synchronized by hand."""
+    where = f"/mgmt/tm/cm/device-group/{in_url(path)}"
+    return _head("tm:cm:device-group:device-groupstate", path, 1, where) | {
+        "asmSync": "disabled",
+        "autoSync": "disabled",
+        "fullLoadOnSync": "false",
+        "incrementalConfigSyncSizeMax": 1024,
+        "networkFailover": "enabled",
+        "saveOnAutoSync": "false",
+        "type": "sync-failover",
+        "devicesReference": {"link": link(f"{where}/devices"), "isSubcollection": True},
     }
 
 

@@ -19,6 +19,7 @@ class Faults:
         bogus: adds of members that are made, and answered 404.
         slow: seconds that each request takes; not counted.
         slow_saves: the same of saving.
+        slow_syncs: the same of bringing other units up to date.
         slow_changes: seconds that each change takes, one after the other: one made by
             itself, or the commit of a transaction; not counted.
         slow_commands: seconds that a transaction takes a command in.
@@ -34,6 +35,7 @@ class Faults:
     bogus: int = 0
     slow: float = 0
     slow_saves: float = 0
+    slow_syncs: float = 0
     slow_changes: float = 0
     slow_commands: float = 0
     without_transactions: bool = False

@@ -8,7 +8,7 @@ import attrs
 
 from tests.f5.drivers import a_driver
 from tests.f5.requests import MEMBER, WEB, an_identity
-from tests.f5.server import PASSWORD, USER, Bigip, a_bigip, a_pair
+from tests.f5.server import GROUP, PASSWORD, USER, Bigip, a_bigip, a_pair
 from tests.webhooks.rig import Overlap, Rig, State
 from webhooks.device.devices import AllowedDevices
 from webhooks.f5.driver import F5Driver
@@ -122,11 +122,10 @@ class F5Rig(Rig):
         """Return a pair, its active unit alone, and that with a device group."""
         pair = await self.stack.enter_async_context(a_pair())
         self.bigip = pair[0]
-        group = "/Common/failover"
         return Overlap(
             an_identity(*pair),
-            [an_identity(pair[0]), an_identity(pair[0], syncGroup=group)],
-            an_identity(*reversed(pair), syncGroup=group),
+            [an_identity(pair[0]), an_identity(pair[0], syncGroup=GROUP)],
+            an_identity(*reversed(pair), syncGroup=GROUP),
         )
 
     def fenced(self) -> F5Driver:

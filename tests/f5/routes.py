@@ -81,6 +81,8 @@ class Routes:
                 return self.unit.save()
             case ["GET", "cm", "device"]:
                 return self.unit.devices()
+            case ["GET", "cm", "device-group", group]:
+                return self.unit.device_group(_path(group))
             case ["POST", "cm"]:
                 return self.unit.run(said)
             case ["GET", "net", "tunnels", ("gre" | "ipip") as kind]:

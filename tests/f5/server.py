@@ -27,10 +27,14 @@ from tests.f5.unit import Unit
 
 
 USER, PASSWORD = "lbcf", "secret"
+GROUP = "/Common/pair"
+"""The device group of a pair."""
+
 MOST_TOKENS = 100
 LONGEST_LIFE = 36000
 PAGE = "<html><head><title>503</title></head><body><h1>Starting up</h1></body></html>"
 SAVE = "/mgmt/tm/sys/config"
+SYNCHRONIZE = "/mgmt/tm/cm"
 CHANGES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 TRANSACTION = "/mgmt/tm/transaction"
 COORDINATED = "X-F5-REST-Coordination-Id"
@@ -53,6 +57,7 @@ class Bigip:
         seen: `METHOD path` of each request.
         writes_at_once: the most changes that were under way together.
         save_begun: is set when somebody asks for a save.
+        sync_begun: is set when somebody has other units brought up to date.
         before_change: is told `METHOD path` of each change, and may hold it up.
         port: 0 until it was started.
     """
@@ -65,6 +70,7 @@ class Bigip:
     seen: list[str] = attrs.field(factory=list)
     writes_at_once: int = 0
     save_begun: asyncio.Event = attrs.field(factory=asyncio.Event)
+    sync_begun: asyncio.Event = attrs.field(factory=asyncio.Event)
     before_change: Callable[[str], Awaitable[None]] = at_once
     port: int = 0
     _writing: int = 0
@@ -106,7 +112,7 @@ class Bigip:
         path = request.path.rstrip("/")
         self.seen.append(f"{request.method} {path}")
         body = await request.read()
-        await self._hesitate(is_save=path == SAVE)
+        await self._hesitate(path)
         if self.faults.take("pages"):
             status = self.faults.page_status
             return web.Response(status=status, text=PAGE, content_type="text/html")
@@ -136,17 +142,26 @@ class Bigip:
         elif COORDINATED in request.headers:
             await asyncio.sleep(self.faults.slow_commands)
 
-    async def _hesitate(self, *, is_save: bool) -> None:
+    async def _hesitate(self, path: str) -> None:
         """Be as slow as is wished, and no longer than it is."""
+        begun = {SAVE: self.save_begun, SYNCHRONIZE: self.sync_begun}.get(path)
+        if begun is not None:
+            begun.set()
         waited = 0.0
-        if is_save:
-            self.save_begun.set()
-        while waited < (
-            longest := self.faults.slow_saves if is_save else self.faults.slow
-        ):
+        while waited < (longest := self._slowness(path)):
             pause = min(longest - waited, 0.05)
             await asyncio.sleep(pause)
             waited += pause
+
+    def _slowness(self, path: str) -> float:
+        """Return how many seconds a request takes."""
+        match path:
+            case "/mgmt/tm/sys/config":
+                return self.faults.slow_saves
+            case "/mgmt/tm/cm":
+                return self.faults.slow_syncs
+            case _:
+                return self.faults.slow
 
     def _answered(
         self, request: web.Request, path: str, body: bytes
@@ -259,6 +274,7 @@ async def a_pair() -> AsyncIterator[tuple[Bigip, Bigip]]:
         second.unit.name, second.unit.failover = "bigip2", "standby"
         both = [first.unit, second.unit]
         first.unit.peers = second.unit.peers = both
+        first.unit.groups = second.unit.groups = [GROUP]
         yield first, second
 
 

@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from tests.f5.requests import MEMBER, NODE, WEB
-from tests.f5.server import COORDINATED, PASSWORD, USER, Bigip
+from tests.f5.server import COORDINATED, GROUP, PASSWORD, USER, Bigip
 from tests.f5.unit import EXPIRES
 from tests.webhooks.requests import ADDRESS
 
@@ -47,6 +47,12 @@ RECORDED_POOL = HEAD | {
     "queueDepthLimit": int, "queueOnConnectionLimit": str, "queueTimeLimit": int,
     "reselectTries": int, "serviceDownAction": str, "slowRampTime": int,
     "membersReference": dict,
+}  # fmt: skip
+
+RECORDED_GROUP = HEAD | {
+    "asmSync": str, "autoSync": str, "fullLoadOnSync": str,
+    "incrementalConfigSyncSizeMax": int, "networkFailover": str, "saveOnAutoSync": str,
+    "type": str, "devicesReference": dict,
 }  # fmt: skip
 
 RECORDED_NUMBERS = {
@@ -182,6 +188,25 @@ async def test_who_is_not_known(bigip: Bigip) -> None:
     assert (1200, int) == (token["timeout"], type(token["expirationMicros"]))
     assert 200 == (await ask(bigip, "PATCH", where, {"timeout": 36000}))[0]
     assert 406 == (await ask(bigip, "PATCH", where, {"timeout": 36001}))[0]
+
+
+async def test_device_groups(bigip: Bigip) -> None:
+    """One that is not there is told so, to who reads it and who synchronizes it."""
+    bigip.unit.groups.append(GROUP)
+    where = "/mgmt/tm/cm/device-group/~Common~"
+    _, found = await ask(bigip, "GET", f"{where}pair")
+    body = {"command": "run", "utilCmdArgs": "config-sync to-group /Common/other"}
+    refusals = [
+        await ask(bigip, "GET", f"{where}other"),
+        await ask(bigip, "POST", "/mgmt/tm/cm", body),
+    ]
+
+    assert RECORDED_GROUP == types_of(found)
+    assert (GROUP, "sync-failover") == (found["fullPath"], found["type"])
+    assert {(404, "01020036")} == {
+        (status, error["message"][:8]) for status, error in refusals
+    }
+    assert [] == bigip.unit.syncs
 
 
 async def test_generations_grow(bigip: Bigip) -> None:

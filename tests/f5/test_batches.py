@@ -132,6 +132,27 @@ async def test_what_is_left_on_each_is_told(driver: F5Driver, bigip: Bigip) -> N
     assert 1 == sum("stats" in one for one in bigip.seen)
 
 
+async def test_a_member_without_statistics(driver: F5Driver, bigip: Bigip) -> None:
+    """It may have connections: only a reading without the member says that it has none."""
+    lb_info = an_identity(bigip)
+    await driver.ensure_backends(ensures(bigip, 2))
+    bigip.unit.connections[WEB, f"/Common/{at(0)}"] = 7
+    drains = [a_drain(lb_info, at(n), f"record-{n}") for n in range(2)]
+    await driver.drain_backends(drains)
+    bigip.unit.uncounted = {f"/Common/{at(0)}"}
+    meanwhile = await driver.drain_backends(drains)
+    with pytest.raises(Fail, match=r"no serverside\.curConns"):
+        await driver.drain_backend(drains[0])
+    bigip.unit.remove_member(WEB, f"/Common/{at(0)}")
+    outcomes = await driver.drain_backends(drains)
+
+    uncounted = meanwhile["record-0"]
+    assert isinstance(uncounted, Running)
+    assert ("no statistics", None) == (uncounted.msg, uncounted.active_connections)
+    assert isinstance(meanwhile["record-1"], Succ)
+    assert {Succ} == kinds(outcomes)
+
+
 SPOILT = {
     "named": (
         "01070704:3: Pool member /Common/198.18.7.8 80 cannot be used here.",

@@ -245,6 +245,27 @@ async def test_states_are_listed(driver: F5Driver, bigip: Bigip) -> None:
     ]
 
 
+async def test_what_is_there_goes_whatever_its_group(
+    driver: F5Driver, bigip: Bigip
+) -> None:
+    """An earlier version let pass what is no device group: that keeps no member in."""
+    lb_info = an_identity(bigip)
+    await driver.ensure_backend(an_ensure(lb_info))
+    older = lb_info | {"syncGroup": "/Common/pair force-full-load-push"}
+    with pytest.raises(Fail, match="syncGroup"):
+        await driver.ensure_backend(an_ensure(older))
+    listed = (await driver.list_backends(a_list(older))).backends
+    for _ in range(2):
+        await driver.drain_backend(a_drain(older))
+    drained = await driver.drain_backends([a_drain(older)])
+    await driver.deregister_backend(a_deregister(older))
+    gone = await driver.deregister_backends([a_deregister(older)])
+
+    assert [RECORD] == [one.record_id for one in listed]
+    assert [Succ, Succ] == [type(done[RECORD]) for done in (drained, gone)]
+    assert [] == list(bigip.unit.running.pool(WEB).members)
+
+
 async def test_changes_are_made_one_at_a_time(driver: F5Driver, bigip: Bigip) -> None:
     """A unit has few workers; changes side by side make it answer 503."""
     bigip.faults.slow = 0.001

@@ -121,6 +121,17 @@ def test_identities_are_normal() -> None:
         ({"devices": "a", "pool": "web", "host": "b"}, "'host' is unknown"),
         ({"devices": "a", "pool": "/web"}, "no path"),
         ({"devices": "a", "pool": "web", "routeDomain": "x"}, "routeDomain"),
+        *(
+            ({"devices": "a", "pool": "web", "syncGroup": group}, "syncGroup")
+            for group in (
+                "/Common/pair force-full-load-push",
+                "/Common/x from-group pair",
+                "/Common/app/pair",
+                "/Common/pair%1",
+                "/pair",
+                "a b",
+            )
+        ),
     ],
 )
 def test_wrong_identities_are_named(fields: dict[str, str], text: str) -> None:

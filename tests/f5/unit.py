@@ -59,12 +59,15 @@ class Unit:
         running: its configuration.
         saved: what is on its disk.
         failover: active or standby.
-        peers: units of its device group, itself too.
+        peers: units of its device groups, itself too.
+        groups: paths of its device groups.
         connections: by pool and member; the test sets them.
         health: what monitors say of an address; up where unsaid.
         events: what happened to members, in order.
         saves: how many times it was saved.
         syncs: groups that were brought up to date from here.
+        stuck: groups that cannot be, for the moment.
+        uncounted: paths of members that statistics leave out.
         spoilt: what is said, with 400, to the adding of a member, by its address.
         transactions: those that are open.
         commits: how many commands each transaction had that was committed.
@@ -75,11 +78,14 @@ class Unit:
     saved: Config = attrs.field(factory=Config)
     failover: str = "active"
     peers: list["Unit"] = attrs.field(factory=list)
+    groups: list[str] = attrs.field(factory=list)
     connections: dict[tuple[str, str], int] = attrs.field(factory=dict)
     health: dict[str, str] = attrs.field(factory=dict)
     events: list[Event] = attrs.field(factory=list)
     saves: int = 0
     syncs: list[str] = attrs.field(factory=list)
+    stuck: set[str] = attrs.field(factory=set)
+    uncounted: set[str] = attrs.field(factory=set)
     spoilt: dict[str, str] = attrs.field(factory=dict)
     transactions: dict[int, Transaction] = attrs.field(factory=dict)
     commits: list[int] = attrs.field(factory=list)
@@ -103,14 +109,33 @@ class Unit:
         return {"kind": "tm:sys:config:savestate", "command": "save"}
 
     def run(self, body: Mapping[str, object]) -> Document:
-        """Bring the other units up to date."""
-        words = str(body.get("utilCmdArgs", "")).split()
-        if body.get("command") != "run" or words[:2] != ["config-sync", "to-group"]:
-            raise Refusal(400, f"01020000:3: unknown command {body}", 26214401)
+        """Bring the other units up to date, be they active or not.
+
+        A real unit knows more words; what nobody should send is refused here.
+        """
+        match [str(body.get("command")), *str(body.get("utilCmdArgs", "")).split()]:
+            case ["run", "config-sync", "to-group", group]:
+                self._check_group(group)
+            case _:
+                raise Refusal(400, f"01020000:3: unknown command {body}", 26214401)
+        if group in self.stuck:
+            text = f"01071488:3: Remote transaction for device group {group} failed."
+            raise Refusal(400, text)
         for peer in self.peers:
             peer.running = self.running.copy()
-        self.syncs.append(words[2])
+        self.syncs.append(group)
         return {"kind": "tm:cm:runstate", **body}
+
+    def device_group(self, path: str) -> Document:
+        """Return a device group."""
+        self._check_group(path)
+        return documents.device_group_document(path)
+
+    def _check_group(self, path: str) -> None:
+        """Refuse a device group that there is not."""
+        if path not in self.groups:
+            text = f"01020036:3: The requested device group ({path}) was not found."
+            raise Refusal(404, text)
 
     def devices(self) -> Document:
         """Return the units of the device group."""
@@ -182,12 +207,15 @@ class Unit:
         entries = {
             f"{where}/{documents.in_url(one)}/stats": self._leaves(pool, one)
             for one in sorted(found)
+            if one not in self.uncounted
         }
         if path is None:
             kind = "tm:ltm:pool:members:memberscollectionstats"
             return documents.statistics(kind, f"{where}/stats", entries)
+        self.running.member(pool, path)
         kind = "tm:ltm:pool:members:membersstats"
-        return documents.statistics(kind, next(iter(entries)), entries)
+        itself = f"{where}/{documents.in_url(path)}/stats"
+        return documents.statistics(kind, itself, entries)
 
     def node(self, path: str) -> Document:
         """Return a node."""

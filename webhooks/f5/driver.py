@@ -46,7 +46,7 @@ from webhooks.f5.load_balancers import LoadBalancer, LoadBalancers, parse_identi
 from webhooks.f5.members import Member, Wanted
 from webhooks.f5.names import Address
 from webhooks.f5.parameters import parse_options
-from webhooks.f5.pool import LATER, Listed
+from webhooks.f5.pool import LATER, UNCOUNTED, Listed
 from webhooks.shared.batches import earliest, together
 from webhooks.shared.outcomes import DRY_RUN, Finished, Outcome
 from webhooks.shared.parameters import check_no_attributes
@@ -164,7 +164,7 @@ class F5Driver(Driver):
     async def drain_backend(self, request: DrainBackendRequest) -> Succ | Running:
         """Disable the member; finished when no connection is left."""
         async with attempt(self.clock, request.not_after, self.patience):
-            balancer = self.load_balancers.find(request.lb_info)
+            balancer = self.load_balancers.find_known(request.lb_info)
             address = balancer.address(request.backend_addr)
             if request.dry_run:
                 return DRY_RUN
@@ -180,7 +180,7 @@ class F5Driver(Driver):
         self, requests: Sequence[DrainBackendRequest]
     ) -> Mapping[str, ItemOutcome]:
         async with attempt(self.clock, earliest(requests), self.patience) as until:
-            balancer = self.load_balancers.find(requests[0].lb_info)
+            balancer = self.load_balancers.find_known(requests[0].lb_info)
             of = _addresses(balancer, requests)
             return _answers(await balancer.drain_all(of, until))
 
@@ -193,7 +193,7 @@ class F5Driver(Driver):
         BIG-IP lets it run on until one of its ends is closed.
         """
         async with attempt(self.clock, request.not_after, self.patience):
-            balancer = self.load_balancers.find(request.lb_info)
+            balancer = self.load_balancers.find_known(request.lb_info)
             address = balancer.address(request.backend_addr)
             if request.dry_run:
                 return DRY_RUN
@@ -209,14 +209,14 @@ class F5Driver(Driver):
         self, requests: Sequence[DeregisterBackendRequest]
     ) -> Mapping[str, ItemOutcome]:
         async with attempt(self.clock, earliest(requests), self.patience) as until:
-            balancer = self.load_balancers.find(requests[0].lb_info)
+            balancer = self.load_balancers.find_known(requests[0].lb_info)
             of = _addresses(balancer, requests)
             return _answers(await balancer.deregister_all(of, until))
 
     async def list_backends(self, request: ListBackendsRequest) -> ListBackendsAnswer:
         """List our members on the unit that is active."""
         async with attempt(self.clock, patience=self.patience):
-            balancer = self.load_balancers.find(request.lb_info)
+            balancer = self.load_balancers.find_known(request.lb_info)
             listing = await balancer.list_members()
         return ListBackendsAnswer(
             epoch=listing.epoch, backends=[_listed(one) for one in listing.members]
@@ -245,6 +245,8 @@ def _answer(outcome: Outcome) -> Succ | Running:
         return Succ(msg=outcome.note)
     if outcome is LATER:  # nobody has counted, and there is nothing to wait for
         return Running(msg=outcome.note, retry_after=NEXT)
+    if outcome is UNCOUNTED:
+        return Running(msg=outcome.note, retry_after=ASK_AGAIN)
     left = outcome.connections
     return Running(
         msg=f"{outcome.note} ({left} left)",

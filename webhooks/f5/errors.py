@@ -7,6 +7,7 @@
     |  `- NoActiveUnit
     `- Refused             one class per reason
        |- Missing          no such pool, member or node
+       |  |- NoSuchGroup
        |  `- NoSuchPool
        |- Duplicate        it is there already
        |- AddressTaken     another node has the address
@@ -55,6 +56,10 @@ class Starting(Busy):
 
 class Missing(Refused):
     """What the path names is not there."""
+
+
+class NoSuchGroup(Missing):
+    """The device group of the load balancer is not there."""
 
 
 class NoSuchPool(Missing):

@@ -15,7 +15,7 @@ import attrs
 
 from webhooks.device.errors import Uncertain, Unreadable
 from webhooks.device.replies import Document, Reply
-from webhooks.f5.errors import Missing, NoSuchPool
+from webhooks.f5.errors import Missing, NoSuchGroup, NoSuchPool
 from webhooks.f5.members import Member, Node, Wanted, read_member, read_node
 from webhooks.f5.names import ObjectPath
 from webhooks.f5.session import Request, Session
@@ -53,6 +53,18 @@ class Icontrol:
             await self.session.get(_pool(pool))
         except Missing as error:
             raise _no_pool(pool, error) from error
+
+    async def check_group(self, group: ObjectPath) -> None:
+        """Find the device group.
+
+        Raises:
+            NoSuchGroup: it is not there.
+        """
+        try:
+            await self.session.get(f"/mgmt/tm/cm/device-group/{group.in_url}")
+        except Missing as error:
+            text = f"there is no device group {group}: correct syncGroup ({error})"
+            raise NoSuchGroup(text, error.status, error.said) from error
 
     async def member(self, pool: ObjectPath, path: ObjectPath) -> Member | None:
         """Return a member; None: it is not there, or the pool is not."""
@@ -215,7 +227,13 @@ class Icontrol:
         await self._change("POST", "/mgmt/tm/sys/config", body, SLOW)
 
     async def synchronize(self, group: ObjectPath) -> None:
-        """Bring this unit's configuration to the others of a device group."""
+        """Bring this unit's configuration to the others of a device group.
+
+        A unit does so though it is not active, over what the active one has.
+
+        Raises:
+            Missing: there is no such device group.
+        """
         body = {"command": "run", "utilCmdArgs": f"config-sync to-group {group}"}
         await self._change("POST", "/mgmt/tm/cm", body, SLOW)
 

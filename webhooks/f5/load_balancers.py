@@ -21,7 +21,9 @@ from webhooks.f5.names import (
     Mark,
     ObjectPath,
     checked_domain,
+    is_group,
     parse_address,
+    parse_group,
     parse_path,
 )
 from webhooks.f5.pool import Listed, Pool
@@ -88,7 +90,7 @@ def parse_identity(fields: Mapping[str, str]) -> Identity:
     return Identity(
         devices=tuple(parse_devices(fields["devices"])),
         pool=parse_path(fields["pool"]),
-        group=parse_path(group) if group else None,
+        group=parse_group(group) if group else None,
         domain=checked_domain(fields.get("routeDomain", "")),
     )
 
@@ -140,13 +142,16 @@ class LoadBalancer:
         return parse_address(text, self.identity.domain)
 
     async def check(self) -> None:
-        """Find the pool on the unit that is active.
+        """Find the pool, and the device group, on the unit that is active.
 
         Raises:
             NoSuchPool: it is not there.
+            NoSuchGroup: the device group is not.
         """
         unit = await self.settings.units.active(self.identity.devices)
         await unit.api.check_pool(self.identity.pool)
+        if self.identity.group is not None:
+            await unit.api.check_group(self.identity.group)
 
     async def ensure(self, wanted: Wanted, record_id: str) -> Outcome:
         """Put a member into full service."""
@@ -228,8 +233,7 @@ class LoadBalancer:
         expected = self.memory.expected()
         listed = await pool.list_members()
         found = {key: one for one in listed if (key := self._known_as(one))}
-        interruptions = unit.api.session.interruptions
-        if self.memory.compare(expected, found, interruptions):
+        if self.memory.compare(expected, found, unit.interruptions):
             _log.warning("f5.members_lost", pool=str(pool.path), unit=str(unit.device))
         for address, record_id in found:
             if self.memory.is_gone(address, record_id):
@@ -321,7 +325,7 @@ class LoadBalancers:
 
         Args:
             fields: what it says.
-            namespace: of it; None: something there is to go, or to be told.
+            namespace: of it; None: it is not said, or something there is to go.
 
         Raises:
             InvalidInput: it names no device that may be used, or no pool.
@@ -331,3 +335,17 @@ class LoadBalancers:
             self.allowed.check(device, namespace)
         memory = self._memories.setdefault(identity, Memory())
         return LoadBalancer(identity, memory, self._settings)
+
+    def find_known(self, fields: Mapping[str, str]) -> LoadBalancer:
+        """Return the load balancer of members that are to go, or to be told.
+
+        What earlier versions took for a device group, and is none, is left out: nothing
+        can be synchronized to it, and members have to go.
+
+        Raises:
+            InvalidInput: as `find`.
+        """
+        group = fields.get("syncGroup")
+        if group and not is_group(group):
+            fields = {key: fields[key] for key in fields if key != "syncGroup"}
+        return self.find(fields)

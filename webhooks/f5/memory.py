@@ -15,6 +15,7 @@ from collections.abc import Set as AbstractSet
 
 import attrs
 
+from webhooks.device.devices import Device
 from webhooks.f5.names import Address
 from webhooks.f5.pool import Listed
 
@@ -64,7 +65,7 @@ class Memory:
     losses: int = 0
     version: int = 0
     look: Look | None = None
-    _interruptions: int = attrs.field(default=0, init=False)
+    _interruptions: tuple[Device, int] | None = attrs.field(default=None, init=False)
     _put: set[tuple[Address, str]] = attrs.field(factory=set, init=False)
     _gone: OrderedDict[tuple[Address, str], None] = attrs.field(
         factory=OrderedDict, init=False
@@ -115,15 +116,16 @@ class Memory:
         self,
         expected: AbstractSet[tuple[Address, str]],
         seen: Iterable[tuple[Address, str]],
-        interruptions: int,
+        interruptions: tuple[Device, int],
     ) -> bool:
         """Forget what is missing: it was expected, still is, and was not seen.
 
         Args:
             expected: as it was before the members were read.
             seen: those that were read.
-            interruptions: of the unit. Without one since the last look nobody but
-                people can have taken members out, and those know why.
+            interruptions: the unit, and how many it had. Without another one since
+                the last look nobody but people can have taken members out, and those
+                know why; after a failover it is another unit, or has had one more.
 
         Returns:
             Whether members were lost.

@@ -18,6 +18,7 @@ DEFAULT_PARTITION = "Common"
 DEFAULT_MARK = "lbcf"
 
 _PATH = re.compile(r"(/[A-Za-z0-9_.-]{1,60}){1,4}/[A-Za-z0-9_.:% -]{1,120}")
+_GROUP = re.compile(r"/[A-Za-z0-9_.-]{1,60}/[A-Za-z0-9_.-]{1,120}")
 _NAME = re.compile(r"[A-Za-z0-9_.-]{1,120}")
 _MARK = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.]{0,19}")
 _RECORD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,98}")
@@ -67,6 +68,28 @@ def parse_path(text: str) -> ObjectPath:
     if _NAME.fullmatch(text):
         return ObjectPath(f"/{DEFAULT_PARTITION}/{text}")
     return ObjectPath(text)
+
+
+def is_group(text: str) -> bool:
+    """Tell whether this can be a device group: a path without folders, or a name."""
+    return any(pattern.fullmatch(text) for pattern in (_GROUP, _NAME))
+
+
+def parse_group(text: str) -> ObjectPath:
+    """Read the path of a device group, or its name in the partition Common.
+
+    It becomes a word of a command line: with a space in it, options of that command
+    could be said, too.
+
+    Raises:
+        InvalidInput: anything else.
+    """
+    if not is_group(text):
+        raise InvalidInput(
+            f"syncGroup {text!r:.120}: write /Common/NAME, with letters, digits, `_`, "
+            "`.` and `-`"
+        )
+    return parse_path(text)
 
 
 @attrs.frozen

@@ -36,6 +36,8 @@ MOST_STEPS = 8
 """A member needs three steps at most; more means that somebody works against us."""
 
 GONE = Finished("the pool is gone")
+UNCOUNTED = Unfinished(0, "no statistics")
+"""Nobody has counted: the member may have connections."""
 LATER = Unfinished(0, "the unit is slow: others of its batch were changed before it")
 
 
@@ -187,7 +189,12 @@ class Pool:
             return dict.fromkeys(of, GONE)
         for record, member in draining.items():
             left = loads.get(member.path.in_url)
-            done[record] = _draining(left, was_changed=record in changed)
+            # It was there a moment ago: the next reading tells whether it is gone.
+            done[record] = (
+                UNCOUNTED
+                if left is None
+                else _draining(left, was_changed=record in changed)
+            )
         return done | dict.fromkeys(late, LATER)
 
     async def deregister_all(self, of: Mapping[str, Address]) -> Mapping[str, Outcome]:
