@@ -94,6 +94,11 @@ backend slots
 backend many
   balance source
   server-template lbcf. 40 127.0.0.1:1 disabled
+backend leaving
+  balance roundrobin
+  option httpchk GET /health
+  http-check disable-on-404
+  server foreign-1 127.0.1.250:9 check inter 100ms fall 1
 backend fixed
   balance static-rr
 backend hashed

@@ -1,14 +1,19 @@
 """Many members by few lines to HAProxy, and one that resists by itself."""
 
+import asyncio
+
+from collections.abc import Mapping
 from typing import ClassVar
 
 import pytest
 
-from lbcf.sdk import Fail, Succ
+from lbcf.sdk import Fail, RetryAfter, Succ
+from tests.fakes.loop import run_virtual
 from tests.haproxy.conftest import ANYWHERE, HERE
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import NO_CHECK, a_deregister, an_ensure, an_identity
-from webhooks.haproxy.driver import HaproxyDriver
+from webhooks.haproxy.driver import PATIENCE, HaproxyDriver
+from webhooks.haproxy.errors import NoAnswer
 from webhooks.haproxy.load_balancers import LoadBalancers
 from webhooks.haproxy.runtime_api import RuntimeApi
 
@@ -92,6 +97,38 @@ async def test_a_backend_that_is_gone(proxy: Haproxy, driver: HaproxyDriver) -> 
 
     assert [Fail] * 3 == [type(one) for one in ensured.values()]
     assert [Succ] * 3 == [type(one) for one in ended.values()]
+
+
+class HungApi(RuntimeApi):
+    """A HAProxy that answers nothing."""
+
+    async def ask(self, line: str) -> str:
+        """Wait for as long as a command may take."""
+        await asyncio.sleep(self.limits.patience.total_seconds())
+        raise NoAnswer(f"no answer to {line}")
+
+
+@pytest.mark.parametrize("comes", [True, False])
+def test_a_batch_ends_in_time(comes: bool) -> None:
+    """Together and one by one it has the time of one operation: callers wait no longer."""
+    driver = HaproxyDriver(LoadBalancers(ANYWHERE, connect=HungApi, addresses=HERE))
+    lb_info = {"sockets": "/tmp/nowhere/admin.sock", "backend": "web"}
+    ensures = [an_ensure(lb_info, "127.0.2.1:80", one, NO_CHECK) for one in names(5)]
+    ends = [a_deregister(lb_info, one) for one in names(5)]
+
+    async def play() -> tuple[float, Mapping[str, object]]:
+        outcomes: Mapping[str, object]
+        if comes:
+            outcomes = await driver.ensure_backends(ensures)
+        else:
+            outcomes = await driver.deregister_backends(ends)
+        return asyncio.get_running_loop().time(), outcomes
+
+    seconds, outcomes = run_virtual(play())
+
+    assert seconds <= PATIENCE.total_seconds()
+    assert set(names(5)) == set(outcomes)
+    assert {Fail, RetryAfter} >= {type(one) for one in outcomes.values()}
 
 
 async def test_a_dry_run_changes_nothing(proxy: Haproxy, driver: HaproxyDriver) -> None:

@@ -10,13 +10,14 @@ from typing import ClassVar
 
 import pytest
 
-from lbcf.sdk import Fail, RetryAfter
+from lbcf.sdk import Fail, Refusal, RetryAfter, Succ
 from tests.haproxy.conftest import ANYWHERE, HERE, PATIENT
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.relay import changes_cut
-from tests.haproxy.requests import an_ensure, an_identity
+from tests.haproxy.requests import NO_CHECK, an_ensure, an_identity
 from tests.haproxy.rig import HaproxyRig
 from tests.haproxy.waiting import until
+from tests.webhooks.requests import RECORD
 from tests.webhooks.troubled import asking, settled
 from webhooks.haproxy.commands import Command
 from webhooks.haproxy.connection import LONGEST_LINE, LONGEST_TCP_LINE, Limits, exchange
@@ -222,6 +223,19 @@ class SilentApi(RuntimeApi):
         return answer
 
 
+class LosingApi(RuntimeApi):
+    """The real client, whose `add server` do not arrive yet."""
+
+    lost: ClassVar[list[str]] = []
+
+    async def ask(self, line: str) -> str:
+        """Send any other line."""
+        if line.startswith("add server"):
+            self.lost.append(line)
+            raise NoAnswer("lost")
+        return await super().ask(line)
+
+
 @pytest.mark.haproxy
 async def test_an_uncertain_operation_goes_on(proxy: Haproxy) -> None:
     """An operation whose command may take effect yet answers Running, not Fail."""
@@ -233,6 +247,72 @@ async def test_an_uncertain_operation_goes_on(proxy: Haproxy) -> None:
     await driver.ensure_backend(request)
 
     assert 1 == len(await proxy.ours())
+
+
+LITTLE = NO_CHECK | {"maxconn": "1"}
+MUCH = NO_CHECK | {"maxconn": "100"}
+
+
+@pytest.mark.haproxy
+@pytest.mark.parametrize("api", [SilentApi, RuntimeApi])
+@pytest.mark.parametrize("together", [False, True])
+async def test_parameters_change_before_an_answer_arrives(
+    proxy: Haproxy, api: type[RuntimeApi], together: bool
+) -> None:
+    """HAProxy's answer was lost, or the driver's: what the member has is not forgotten."""
+    driver = HaproxyDriver(LoadBalancers(ANYWHERE, connect=api, addresses=HERE))
+    lb_info = an_identity(proxy)
+
+    async def ensured(parameters: dict[str, str]) -> object:
+        request = an_ensure(lb_info, "127.0.1.1:80", parameters=parameters)
+        try:
+            if together:
+                return (await driver.ensure_backends([request]))[RECORD]
+            return await driver.ensure_backend(request)
+        except Refusal as said:
+            return said
+
+    await ensured(LITTLE)
+    changed = await ensured(MUCH)
+    back = await ensured(LITTLE)
+
+    assert isinstance(changed, Fail)
+    assert "cannot be changed to 'maxconn 100' while it is registered" in changed.msg
+    assert isinstance(back, Succ)
+    assert {"options": "maxconn 1"} == back.injected_info
+
+
+@pytest.mark.haproxy
+async def test_a_member_that_was_lost_comes_back_with_other_parameters(
+    proxy: Haproxy, driver: HaproxyDriver
+) -> None:
+    """What it was added with once does not count any more."""
+    lb_info = an_identity(proxy)
+    first = an_ensure(lb_info, "127.0.1.1:80", parameters=LITTLE)
+    kept = dict((await driver.ensure_backend(first)).injected_info or {})
+    await proxy.reload()
+
+    again = an_ensure(lb_info, "127.0.1.1:80", parameters=MUCH, injected_info=kept)
+    answer = await driver.ensure_backend(again)
+
+    assert {"options": "maxconn 100"} == answer.injected_info
+
+
+@pytest.mark.haproxy
+async def test_an_add_that_came_late_has_its_own_parameters(proxy: Haproxy) -> None:
+    """Of two that may have come, one is told to be there only if that is certain."""
+    driver = HaproxyDriver(LoadBalancers(ANYWHERE, connect=LosingApi, addresses=HERE))
+    lb_info = an_identity(proxy)
+    LosingApi.lost.clear()
+    for parameters in (LITTLE, MUCH):
+        with pytest.raises(RetryAfter):
+            await driver.ensure_backend(
+                an_ensure(lb_info, "127.0.1.1:80", parameters=parameters)
+            )
+    await proxy.ask(LosingApi.lost[0])
+
+    with pytest.raises(Fail, match="cannot be changed to 'maxconn 100'"):
+        await driver.ensure_backend(an_ensure(lb_info, "127.0.1.1:80", parameters=MUCH))
 
 
 @pytest.mark.haproxy

@@ -185,6 +185,75 @@ async def test_one_of_many_does_not_stay(
     assert isinstance(answer, Succ)
 
 
+async def test_a_member_that_warms_up_serves(
+    driver: HaproxyDriver, proxy: Haproxy, start_server: StartServer
+) -> None:
+    """With `slowstart` it gets less than its share at first: it is in, and none stays for it."""
+    lb_info = an_identity(proxy)
+    old, new = await start_server("old"), await start_server("new")
+    slowly = QUICK_CHECK | {"slowstart": "1m"}
+    await driver.ensure_backend(an_ensure(lb_info, old.address, "old"))
+    ensure = an_ensure(lb_info, new.address, "new", slowly)
+    await driver.ensure_backend(ensure)
+    await until(lambda: _is_in_state(proxy, "lbcf-new", "1"))
+
+    again = await driver.ensure_backend(ensure)
+    listed = (await driver.list_backends(a_list(lb_info))).backends
+    answer = await driver.drain_backend(a_drain(lb_info, "old"))
+    row = (await proxy.rows())["lbcf-new"]
+
+    assert isinstance(answer, Succ)
+    assert again.in_service
+    assert {BackendState.ACTIVE} == {one.state for one in listed}
+    assert "1" == row["srv_op_state"]
+
+
+async def _is_in_state(
+    proxy: Haproxy, name: str, operation: str, backend: str = "web"
+) -> bool:
+    """Tell whether a server has this srv_op_state."""
+    return (await proxy.rows(backend))[name]["srv_op_state"] == operation
+
+
+async def test_nobody_stays_for_a_stranger_that_is_down(
+    driver: HaproxyDriver, proxy: Haproxy, start_server: StartServer
+) -> None:
+    """A server of the configuration that never passes its checks holds up no drain."""
+    lb_info = an_identity(proxy, backend="leaving")
+    server = await start_server("last")
+    await driver.ensure_backend(an_ensure(lb_info, server.address, "last"))
+    await until(lambda: _is_in_state(proxy, "foreign-1", "0", "leaving"))
+
+    answer = await driver.drain_backend(a_drain(lb_info, "last"))
+
+    assert isinstance(answer, Succ)
+
+
+async def test_a_member_that_leaves_by_its_checks(
+    driver: HaproxyDriver, proxy: Haproxy, start_server: StartServer
+) -> None:
+    """It gets nobody new (`disable-on-404`): it is Down, and the last one does not stay."""
+    lb_info = an_identity(proxy, backend="leaving")
+    leaver, last = await start_server("leaver"), await start_server("last")
+    ensure = an_ensure(lb_info, leaver.address, "leaver", QUICK_CHECK)
+    await driver.ensure_backend(ensure)
+    await driver.ensure_backend(an_ensure(lb_info, last.address, "last"))
+    await until(lambda: _is_in_state(proxy, "lbcf-leaver", "2", "leaving"))
+    leaver.leaves = True
+    await until(lambda: _is_in_state(proxy, "lbcf-leaver", "3", "leaving"))
+
+    again = await driver.ensure_backend(ensure)
+    listed = (await driver.list_backends(a_list(lb_info))).backends
+    answer = await driver.drain_backend(a_drain(lb_info, "last"))
+
+    assert False is again.in_service
+    assert {
+        "leaver": (BackendState.DOWN, "NOLB"),
+        "last": (BackendState.ACTIVE, ""),
+    } == {one.record_id: (one.state, one.reason or "") for one in listed}
+    assert isinstance(answer, Succ)
+
+
 async def test_ensure_ends_a_drain(
     driver: HaproxyDriver, proxy: Haproxy, start_server: StartServer,
     client: ClientSession,

@@ -8,7 +8,14 @@ from datetime import timedelta
 import attrs
 import pytest
 
-from lbcf.sdk import DeleteLoadBalancerRequest, Fail, Running, Succ
+from lbcf.sdk import (
+    CreateLoadBalancerRequest,
+    DeleteLoadBalancerRequest,
+    EnsureLoadBalancerRequest,
+    Fail,
+    Running,
+    Succ,
+)
 from tests.fakes.clock import VirtualClock
 from tests.haproxy.conftest import ANYWHERE, HERE, StartServer
 from tests.haproxy.driver_process import HERE as LOOPBACK
@@ -255,6 +262,54 @@ async def test_a_deleted_load_balancer_leaves_nothing_to_put_back(
     )
 
     assert remembered == len(driver.load_balancers.remembered())
+
+
+def created(
+    driver: HaproxyDriver, name: str, lb_info: dict[str, str]
+) -> Awaitable[Succ]:
+    """Have a load balancer created."""
+    return driver.create_load_balancer(
+        CreateLoadBalancerRequest(record_id=name, lb_spec=lb_info)
+    )
+
+
+def ensured(
+    driver: HaproxyDriver, name: str, lb_info: dict[str, str]
+) -> Awaitable[Succ]:
+    """Have a load balancer ensured that was created by an earlier process."""
+    return driver.ensure_load_balancer(
+        EnsureLoadBalancerRequest(record_id=name, lb_info=lb_info)
+    )
+
+
+@pytest.mark.parametrize("begin", [created, ensured])
+@pytest.mark.parametrize("lost", [False, True])
+async def test_members_outlive_another_load_balancer_of_their_pool(
+    driver: HaproxyDriver,
+    proxy: Haproxy,
+    begin: Callable[[HaproxyDriver, str, dict[str, str]], Awaitable[Succ]],
+    lost: bool,
+) -> None:
+    """They are put back as long as one that may have them is there, however it is spelled.
+
+    The answer to its creation may have been lost: it is deleted by its lbSpec then.
+    """
+    lb_info = an_identity(proxy)
+    for name in ("first", "second"):
+        await begin(driver, name, lb_info)
+    await driver.ensure_backend(an_ensure(lb_info, "127.0.1.1:80"))
+
+    known = {} if lost else lb_info
+    await driver.delete_load_balancer(
+        DeleteLoadBalancerRequest(record_id="first", lb_info=known, lb_spec=lb_info)
+    )
+    meanwhile = len(driver.load_balancers.remembered())
+    await driver.delete_load_balancer(
+        DeleteLoadBalancerRequest(record_id="second", lb_info=lb_info)
+    )
+
+    assert 1 == meanwhile
+    assert [] == driver.load_balancers.remembered()
 
 
 @attrs.define(eq=False)

@@ -3,6 +3,8 @@
 import asyncio
 import itertools
 
+from typing import ClassVar
+
 import attrs
 import hypothesis
 import pytest
@@ -182,6 +184,43 @@ class TestLife:
         assert first == await taken(proxy)
         # What is left is that it was `disabled` in the configuration.
         assert "4" == (await proxy.rows("slots"))[name]["srv_admin_state"]
+
+
+class CountingApi(RuntimeApi):
+    """The real client, and the lines that it was given."""
+
+    lines: ClassVar[list[str]] = []
+
+    async def ask(self, line: str) -> str:
+        """Send the line."""
+        self.lines.append(line)
+        return await super().ask(line)
+
+
+@pytest.mark.haproxy
+async def test_a_listing_takes_as_many_lines_for_many_as_for_one(
+    proxy: Haproxy, start_server: StartServer, client: ClientSession
+) -> None:
+    """HAProxy answers nobody else of the driver meanwhile; and each is told its own load."""
+    balancers = LoadBalancers(ANYWHERE, PATIENT, addresses=HERE, connect=CountingApi)
+    driver = SlotDriver(balancers, patience=PATIENT.patience)
+    lb_info = an_identity(proxy, backend="slots")
+    server = await start_server("busy")
+    held = await _held(driver, lb_info, server, client, proxy.url_of("slots"))
+    asked: list[int] = []
+    loads: dict[str, int | None] = {}
+    for address in (server.address, NOWHERE, "127.0.1.9:10"):
+        await ensured(driver, lb_info, address)
+        CountingApi.lines.clear()
+        listed = (await driver.list_backends(a_list(lb_info))).backends
+        asked.append(len(CountingApi.lines))
+        loads = {one.backend_addr: one.active_connections for one in listed}
+
+    server.release()
+    await held
+
+    assert {server.address: 1, NOWHERE: 0, "127.0.1.9:10": 0} == loads
+    assert 1 == len(set(asked)), asked
 
 
 @pytest.mark.haproxy

@@ -19,17 +19,19 @@ ANSWERED = ClientTimeout(total=600)
 
 @attrs.define(eq=False)
 class WebServer:
-    """Answers its own name; `/slow` only once it is released.
+    """Answers its own name; `/slow` only once it is released; 404 at `/health` if it leaves.
 
     Attributes:
         name: what it answers.
         address: where it listens, as a backend's address.
         waiting: how many requests for `/slow` are held.
+        leaves: whether it asks by its health for nobody new.
     """
 
     name: str
     address: str = ""
     waiting: int = 0
+    leaves: bool = False
     _released: asyncio.Event = attrs.field(factory=asyncio.Event)
     _runner: web.AppRunner | None = None
     _socket: socket.socket | None = None
@@ -51,6 +53,7 @@ class WebServer:
         server = cls(name)
         app = web.Application()
         app.router.add_get("/slow", server._slow)
+        app.router.add_get("/health", server._health)
         app.router.add_get("/", server._fast)
         runner = web.AppRunner(app, shutdown_timeout=0.1)
         await runner.setup()
@@ -93,6 +96,10 @@ class WebServer:
     async def _fast(self, _: web.Request) -> web.Response:
         """Answer at once."""
         return web.Response(text=self.name)
+
+    async def _health(self, _: web.Request) -> web.Response:
+        """Answer whether it is to get new requests."""
+        return web.Response(status=404 if self.leaves else 200)
 
     async def _slow(self, _: web.Request) -> web.Response:
         """Answer when released."""

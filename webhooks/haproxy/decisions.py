@@ -4,10 +4,12 @@
 nothing to change. So a crash anywhere, or a hand of somebody else, is no special case.
 """
 
+from collections.abc import Collection
+
 from webhooks.haproxy import commands
 from webhooks.haproxy.commands import Command, Target
 from webhooks.haproxy.errors import AddressConflict, OptionConflict
-from webhooks.haproxy.members import NOBODY, Member
+from webhooks.haproxy.members import NOBODY, Member, is_ours
 from webhooks.haproxy.replies import (
     CHECK_CONFIGURED,
     CHECK_ENABLED,
@@ -17,7 +19,7 @@ from webhooks.haproxy.replies import (
 
 
 def next_to_ensure(
-    target: Target, wanted: Member, server: Server | None, added_with: str | None
+    target: Target, wanted: Member, server: Server | None, added_with: Collection[str]
 ) -> Command | None:
     """Return what brings the member nearer to full service; None: it is there.
 
@@ -26,7 +28,7 @@ def next_to_ensure(
         wanted: what it is to be like.
         server: what it is like; None: not there.
         added_with: the fixed options that it was added with, which HAProxy does not
-            tell; None where nobody knows.
+            tell; several where it may be any of them, none where nobody knows.
 
     Raises:
         AddressConflict: the name is taken by another address. Stick tables know
@@ -47,7 +49,7 @@ def next_to_ensure(
 
 
 def _check_kept(
-    target: Target, wanted: Member, server: Server, added_with: str | None
+    target: Target, wanted: Member, server: Server, added_with: Collection[str]
 ) -> None:
     """Let pass a server that can become the wanted one."""
     if not wanted.is_at(server):
@@ -57,7 +59,7 @@ def _check_kept(
         )
     fixed = wanted.options.fixed
     has_check = bool(server.check & CHECK_CONFIGURED)
-    if has_check != wanted.options.check or added_with not in {None, fixed}:
+    if has_check != wanted.options.check or any(one != fixed for one in added_with):
         raise OptionConflict(
             f"{target} cannot be changed to {fixed or 'no check'!r} while it is "
             "registered: change back, or let its backend be registered anew"
@@ -94,14 +96,21 @@ def next_to_detach(target: Target, left: int, *, may_cut: bool) -> Command | Non
     return commands.cut(target) if may_cut else None
 
 
-def must_stay(server: Server, snapshot: Snapshot) -> bool:
+def must_stay(target: Target, server: Server, snapshot: Snapshot) -> bool:
     """Tell whether a drain now would leave the backend with nobody to serve.
 
     In a rolling update of one replica the new member may wait for its first checks
     when the old one is to go: all requests would get 503 until they pass. The old one
-    stays for that while. With nobody waiting, staying would not help. A server at
-    `NOBODY` has requests wait (docs/haproxy.md, Reload), and serves none.
+    stays for that while. With nobody waiting, staying would not help: a server of
+    somebody else that is down is nobody's replacement, and may be so for good. A server
+    at `NOBODY` has requests wait (docs/haproxy.md, Reload), and serves none.
+
+    Args:
+        target: the member.
+        server: what it is like.
+        snapshot: all servers of its backend.
     """
+    prefix = target.name.prefix
     if not server.serving:
         return False
     waiting = False
@@ -110,5 +119,5 @@ def must_stay(server: Server, snapshot: Snapshot) -> bool:
         if other.name != server.name and not nobody:
             if other.serving:
                 return False
-            waiting = waiting or other.starting
+            waiting = waiting or (other.starting and is_ours(prefix, other.name))
     return waiting

@@ -134,13 +134,18 @@ class HaproxyDriver(Driver):
     async def delete_load_balancer(self, request: DeleteLoadBalancerRequest) -> Succ:
         """Leave the backend as it is: it belongs to the operator.
 
-        What was abandoned in it is not put back after a reload any more.
+        What was abandoned in it is not put back after a reload any more, unless another
+        load balancer has the same backend: whose a member is nobody tells the driver.
         """
         if request.dry_run:
             return DRY_RUN
         with contextlib.suppress(InvalidInput):
-            for pool in self.load_balancers.find(request.lb_info).pools:
-                pool.api.memory.forget_backend(pool.backend)
+            where = request.lb_info or request.lb_spec
+            for pool in self.load_balancers.find(where).pools:
+                is_last = pool.api.memory.unused_by(pool.backend, request.record_id)
+                # One that was never answered Succ has abandoned nothing.
+                if is_last and request.lb_info:
+                    pool.api.memory.forget_backend(pool.backend)
         return Succ()
 
     async def validate_backend(self, request: ValidateBackendRequest) -> None:
@@ -152,7 +157,11 @@ class HaproxyDriver(Driver):
 
     async def ensure_backend(self, request: EnsureBackendRequest) -> Succ:
         """Put the member into full service on all HAProxys."""
-        async with self._attempt():
+        return await self._ensure(request, self._deadline())
+
+    async def _ensure(self, request: EnsureBackendRequest, deadline: float) -> Succ:
+        """Ensure one member, alone or what is left of a batch."""
+        async with self._attempt(deadline):
             balancer = self.load_balancers.find(request.lb_info, request.namespace)
             wanted, added_with = self._wanted(request)
             if request.dry_run:
@@ -167,40 +176,45 @@ class HaproxyDriver(Driver):
         self, requests: Sequence[EnsureBackendRequest]
     ) -> Mapping[str, ItemOutcome]:
         """Put many members into service by few lines; each that resists by itself."""
-        first, wanted = requests[0], dict[MemberName, Wanted]()
+        deadline, wanted = self._deadline(), dict[MemberName, Wanted]()
         for one in alike(requests):
             with contextlib.suppress(HaproxyError):
                 wanted[self._name(one.record_id)] = self._wanted(one)
         found = await self._together(
-            first, first.namespace, lambda pool: pool.ensure_all(wanted)
+            requests[0],
+            requests[0].namespace,
+            lambda pool: pool.ensure_all(wanted),
+            deadline,
         )
         said = {
             name.record_id: _ensured(note, {_OPTIONS: wanted[name][0].options.fixed})
             for name, note in found.items()
         }
         left = [one for one in requests if one.record_id not in said]
-        return said | await one_by_one(self.ensure_backend, left)
+        return said | await one_by_one(lambda one: self._ensure(one, deadline), left)
 
     async def deregister_backends(
         self, requests: Sequence[DeregisterBackendRequest]
     ) -> Mapping[str, ItemOutcome]:
         """Take many members out by few lines; each that has connections by itself."""
-        names: list[MemberName] = []
+        deadline, names = self._deadline(), list[MemberName]()
         for one in alike(requests):
             with contextlib.suppress(HaproxyError):
                 names.append(self._name(one.record_id))
         found = await self._together(
-            requests[0], None, lambda pool: pool.deregister_all(names)
+            requests[0], None, lambda pool: pool.deregister_all(names), deadline
         )
         said = {name.record_id: Succ() for name in found}
         left = [one for one in requests if one.record_id not in said]
-        return said | await one_by_one(self.deregister_backend, left)
+        alone = await one_by_one(lambda one: self._deregister(one, deadline), left)
+        return said | alone
 
     async def _together(
         self,
         request: BackendRequest[BackendAnswer],
         namespace: str | None,
         operation: Callable[[Pool], Awaitable[Mapping[MemberName, str]]],
+        deadline: float,
     ) -> Mapping[MemberName, str]:
         """Perform an operation on all HAProxys; return who is through on each of them.
 
@@ -208,7 +222,7 @@ class HaproxyDriver(Driver):
             RetryAfter: what was sent may still take effect.
         """
         try:
-            async with self._attempt():
+            async with self._attempt(deadline):
                 balancer = self.load_balancers.find(request.lb_info, namespace)
                 found = await balancer.on_all(operation)
         except Fail:
@@ -252,7 +266,13 @@ class HaproxyDriver(Driver):
         again. One that was not (its deadline passed, or nobody wanted to wait) is cut
         as soon as its connections stand in the way.
         """
-        async with self._attempt():
+        return await self._deregister(request, self._deadline())
+
+    async def _deregister(
+        self, request: DeregisterBackendRequest, deadline: float
+    ) -> Succ | Running:
+        """Deregister one member, alone or what is left of a batch."""
+        async with self._attempt(deadline):
             balancer = self.load_balancers.find(request.lb_info)
             name = self._name(request.record_id)
             if request.dry_run:
@@ -284,11 +304,14 @@ class HaproxyDriver(Driver):
         fields: Mapping[str, str],
         request: CreateLoadBalancerRequest | EnsureLoadBalancerRequest,
     ) -> None:
-        """Find out whether members can be added to this load balancer."""
+        """Find out whether members can be added to this load balancer, and note it."""
         async with self._attempt():
             check_no_attributes(request.attributes)
             balancer = self.load_balancers.find(fields, request.namespace)
             await balancer.on_all(self._examine)
+        if not request.dry_run:
+            for pool in balancer.pools:
+                pool.api.memory.used_by(pool.backend, request.record_id)
 
     async def _examine(self, pool: Pool) -> None:
         await pool.probe(self.prefix)
@@ -300,19 +323,27 @@ class HaproxyDriver(Driver):
     def _name(self, record_id: str) -> MemberName:
         return MemberName(self.prefix, record_id)
 
+    def _deadline(self) -> float:
+        """Return when an operation that begins now has to end, in the loop's seconds."""
+        return asyncio.get_running_loop().time() + self.patience.total_seconds()
+
     @asynccontextmanager
-    async def _attempt(self) -> AsyncIterator[None]:
+    async def _attempt(self, deadline: float | None = None) -> AsyncIterator[None]:
         """Turn what goes wrong into an answer, and end in time.
 
         Commands wait for each other where a HAProxy hangs; an operation that waited
         on without end could add a member long after its record is gone.
+
+        Args:
+            deadline: when it has to end, in the loop's seconds; one for all parts of a
+                batch. None: it begins now.
 
         Raises:
             RetryAfter: what was sent may still take effect.
             Fail: all else.
         """
         try:
-            async with asyncio.timeout(self.patience.total_seconds()):
+            async with asyncio.timeout_at(deadline or self._deadline()):
                 yield
         except TimeoutError as error:
             seconds = self.patience.total_seconds()
@@ -369,7 +400,6 @@ def state_of(servers: Sequence[Server | None]) -> BackendState:
     """Return the state of a member that is these servers; None: it is not there."""
     if any(server is not None and server.draining for server in servers):
         return BackendState.DRAINING
-    if all(server is not None and not server.admin and server.operation
-           for server in servers):  # fmt: skip
+    if all(server is not None and not server.admin and server.up for server in servers):
         return BackendState.ACTIVE
     return BackendState.DOWN

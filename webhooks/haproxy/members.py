@@ -105,6 +105,12 @@ class SlotName:
         return cls(prefix, int(number))
 
 
+def is_ours(prefix: str, server: str) -> bool:
+    """Tell whether a server is a member or a slot of the driver with this prefix."""
+    kinds = (MemberName, SlotName)
+    return any(kind.of_server(prefix, server) is not None for kind in kinds)
+
+
 def parse_address(text: str) -> Address:
     """Read `IP:port` or `[IPv6]:port`.
 

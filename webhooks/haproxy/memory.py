@@ -4,13 +4,20 @@ A reload or a restart of HAProxy loses all servers that were added at run time. 
 driver stores nothing; but as long as its process lives, it knows what it added.
 `restoring` puts that back.
 
+With `--restore` alone members are remembered. Noted always are the options that a member was
+added with, which HAProxy does not tell, and lines that bring a member in and were given up:
+until these are too old, its deregistration is not finished.
+
 A member is remembered once it was read as it should be, and forgotten before the first
 command of its deregistration is sent. So what was deregistered is never put back. That
 holds only where no other process of the driver deregisters members of the same HAProxy:
-`--restore` says so, and without it nothing is remembered.
+`--restore` says so, and without it no member is remembered.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import asyncio
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 
 import attrs
@@ -18,8 +25,9 @@ import attrs
 from lbcf.sdk import Clock, SystemClock
 from webhooks.haproxy import commands
 from webhooks.haproxy.commands import Target
+from webhooks.haproxy.errors import NoAnswer
 from webhooks.haproxy.members import Member
-from webhooks.haproxy.replies import SERVER_UP, Generation, Server, Snapshot
+from webhooks.haproxy.replies import Generation, Server, Snapshot
 
 
 TRUST = timedelta(seconds=30)
@@ -27,7 +35,9 @@ TRUST = timedelta(seconds=30)
 process hung, another one may have taken its place and have deregistered members."""
 
 LATE = timedelta(seconds=10)
-"""A command that was not answered in time may take effect so much later, and no more."""
+"""A command that was not answered in time may take effect so long after HAProxy has answered
+anything again, and no longer. Each comes over a connection of its own, and HAProxy's threads
+take these in any order (seen on HAProxy 2.6.12)."""
 
 
 @attrs.frozen
@@ -64,8 +74,22 @@ class Registered:
         return [*watched, commands.drain(self.target).line]
 
 
-_Key = tuple[str, str]
-"""Backend and name of the server."""
+Key = tuple[str, str]
+"""Backend and name of the server; of a slot, the address in place of its name."""
+
+
+@attrs.define(eq=False)
+class _Line:
+    """A line, or several, that brings members in and was given up without an answer.
+
+    Attributes:
+        members: whom.
+        until: monotonic seconds at which it is too old to take effect; None: HAProxy has
+            answered nothing since, and may hang still.
+    """
+
+    members: Collection[Key]
+    until: float | None = None
 
 
 @attrs.define(eq=False)
@@ -73,7 +97,7 @@ class Memory:
     """The members of one HAProxy that this process registered, and nobody took out.
 
     Attributes:
-        enabled: whether anything is remembered.
+        enabled: whether members are remembered.
         clock: by which what is remembered grows old.
         generation: the process of HAProxy that has the members.
     """
@@ -81,9 +105,12 @@ class Memory:
     enabled: bool = False
     clock: Clock = attrs.field(factory=SystemClock)
     generation: Generation | None = None
-    _members: dict[_Key, Registered] = attrs.field(factory=dict, init=False)
+    _members: dict[Key, Registered] = attrs.field(factory=dict, init=False)
     _confirmed: float = attrs.field(default=0.0, init=False)
-    _late: dict[_Key, float] = attrs.field(factory=dict, init=False)
+    _users: dict[str, set[str]] = attrs.field(factory=dict, init=False)
+    _added: dict[Key, frozenset[str]] = attrs.field(factory=dict, init=False)
+    _added_to: Generation | None = attrs.field(default=None, init=False)
+    _late: list[_Line] = attrs.field(factory=list, init=False)
 
     @property
     def holds(self) -> bool:
@@ -115,21 +142,69 @@ class Memory:
         """Remember a member that was just read, in service or before its first check."""
         if self.enabled:
             self.confirm(generation)
-            passed = server.operation == SERVER_UP
-            self._members[_key(target)] = Registered(target, member, passed=passed)
+            known = Registered(target, member, passed=server.up)
+            self._members[key_of(target)] = known
 
     def drain(self, target: Target) -> None:
         """Remember that a member is drained; before it is."""
-        known = self._members.get(_key(target))
+        known = self._members.get(key_of(target))
         if known is not None:
-            self._members[_key(target)] = attrs.evolve(known, draining=True)
+            self._members[key_of(target)] = attrs.evolve(known, draining=True)
 
     def forget(self, target: Target) -> None:
-        """Forget a member; before its deregistration begins."""
-        self._members.pop(_key(target), None)
+        """Put a member back no more."""
+        self._members.pop(key_of(target), None)
+
+    def leave(self, target: Target) -> None:
+        """Forget all of a member; before its deregistration begins."""
+        self.forget(target)
+        self._added.pop(key_of(target), None)
+
+    def adding(
+        self, target: Target, options: str, generation: Generation | None
+    ) -> None:
+        """Note, before a member is added, the fixed options that it is added with.
+
+        Those of lines that were given up are kept beside them: it may come by one of these.
+        """
+        if generation != self._added_to:
+            self._added, self._added_to = {}, generation
+        key = key_of(target)
+        before = self._added.get(key, frozenset()) if self.may_return(key) else ()
+        self._added[key] = frozenset({*before, options})
+
+    def added(self, target: Target, options: str) -> None:
+        """Note that HAProxy has added a member with these fixed options."""
+        self._added[key_of(target)] = frozenset({options})
+
+    def added_with(
+        self, target: Target, generation: Generation | None, told: str | None
+    ) -> frozenset[str]:
+        """Return the fixed options of which a member has some; empty: nobody knows.
+
+        Args:
+            target: the member.
+            generation: of the process that has it.
+            told: by the caller, who may not have had the answer to the latest ensure.
+        """
+        known = self._added.get(key_of(target))
+        if known is None or generation != self._added_to:
+            return frozenset() if told is None else frozenset({told})
+        return known
+
+    def used_by(self, backend: str, balancer: str) -> None:
+        """Note that members of a backend may be those of this load balancer."""
+        if self.enabled:
+            self._users.setdefault(backend, set()).add(balancer)
+
+    def unused_by(self, backend: str, balancer: str) -> bool:
+        """Note that a load balancer is deleted; tell whether no other one is known."""
+        users = self._users.get(backend, set())
+        users.discard(balancer)
+        return not users
 
     def forget_backend(self, backend: str) -> None:
-        """Forget all members of a backend."""
+        """Put the members of a backend back no more."""
         for key in [one for one in self._members if one[0] == backend]:
             del self._members[key]
 
@@ -166,10 +241,10 @@ class Memory:
             ):
                 self.forget(known.target)
                 continue
-            self._members[_key(known.target)] = attrs.evolve(
+            self._members[key_of(known.target)] = attrs.evolve(
                 known,
                 draining=known.draining or server.draining,
-                passed=server.operation == SERVER_UP,
+                passed=server.up,
             )
 
     def missing(self, backend: str, snapshot: Snapshot) -> Sequence[Registered]:
@@ -180,26 +255,33 @@ class Memory:
     def _of(self, backend: str) -> Sequence[Registered]:
         return [one for key, one in self._members.items() if key[0] == backend]
 
-    def sending(self, members: Iterable[Registered], patience: timedelta) -> None:
-        """Note, before it is sent, that a line is to put members back."""
-        until = self.clock.monotonic() + (patience + LATE).total_seconds()
-        self._late |= {_key(one.target): until for one in members}
+    @contextmanager
+    def sending(self, members: Collection[Key]) -> Iterator[None]:
+        """Send what brings members in; note them if it is given up without an answer."""
+        try:
+            yield
+        except (NoAnswer, asyncio.CancelledError):
+            self._late.append(_Line(members))
+            raise
 
-    def sent(self, members: Iterable[Registered]) -> None:
-        """Note that this line was answered: it takes no effect later."""
-        for one in members:
-            self._late.pop(_key(one.target), None)
+    def heard(self) -> None:
+        """Note that HAProxy has answered something: it does what is in its queue now."""
+        now = self.clock.monotonic()
+        for line in self._late:
+            line.until = line.until or now + LATE.total_seconds()
+        self._late = [one for one in self._late if one.until and one.until > now]
 
-    def may_return(self, target: Target) -> bool:
-        """Tell whether a line that was not answered may put a member back yet."""
-        until = self._late.get(_key(target), 0.0)
-        if until <= self.clock.monotonic():
-            self._late.pop(_key(target), None)
-            return False
-        return True
+    def may_return(self, member: Key) -> bool:
+        """Tell whether a line that was not answered may bring a member in yet."""
+        now = self.clock.monotonic()
+        return any(
+            member in line.members and (line.until is None or line.until > now)
+            for line in self._late
+        )
 
 
-def _key(target: Target) -> _Key:
+def key_of(target: Target) -> Key:
+    """Return by what a member with a name of its own is known."""
     return target.backend, str(target.name)
 
 

@@ -28,6 +28,7 @@ from webhooks.haproxy.errors import (
     Unsettled,
 )
 from webhooks.haproxy.members import Member, MemberName
+from webhooks.haproxy.memory import Key, key_of
 from webhooks.haproxy.replies import Generation, Server, Snapshot
 from webhooks.haproxy.restoring import restore
 from webhooks.haproxy.runtime_api import RuntimeApi
@@ -134,13 +135,14 @@ class Pool:
         for _ in range(MOST_STEPS):
             async with self.api.turn():
                 server = await self._server(target)
-                command = decisions.next_to_ensure(target, wanted, server, added_with)
+                known = self._added_with(target, added_with)
+                command = decisions.next_to_ensure(target, wanted, server, known)
                 if command is not None:
-                    await self._change(command)
+                    await self._bring(target, wanted, server, command)
                     continue
                 if server is not None:
                     self._remember(target, wanted, server)
-                if server is not None and server.starting:
+                if server is not None and server.held_back:
                     return Finished(STARTING)
                 return Finished()
         raise Unsettled(
@@ -163,10 +165,13 @@ class Pool:
 
         def next_command(target: Target, server: Server | None) -> Command | None:
             member, added_with = wanted[cast("MemberName", target.name)]
-            command = decisions.next_to_ensure(target, member, server, added_with)
+            known = self._added_with(target, added_with)
+            command = decisions.next_to_ensure(target, member, server, known)
+            if server is None:
+                self._note_options(target, member)
             if command is None and server is not None:
                 self._remember(target, member, server)
-                done[member.name] = STARTING if server.starting else ""
+                done[member.name] = STARTING if server.held_back else ""
             return command
 
         await self._bring_on(list(wanted), next_command)
@@ -181,12 +186,12 @@ class Pool:
         """
         done: dict[MemberName, str] = {}
         for name in names:
-            self.api.memory.forget(Target(self.backend, name))
+            self.api.memory.leave(Target(self.backend, name))
 
         def next_command(target: Target, server: Server | None) -> Command | None:
             if server is not None:
                 return decisions.next_to_deregister(target, server)
-            if not self.api.memory.may_return(target):
+            if not self.api.memory.may_return(key_of(target)):
                 done[cast("MemberName", target.name)] = ""
             return None
 
@@ -202,18 +207,21 @@ class Pool:
         before: Mapping[MemberName, Command] = {}
         left = list(names)
         for _ in range(MOST_STEPS):
-            steps: dict[MemberName, Command] = {}
+            steps, added = dict[MemberName, Command](), list[Key]()
             async with self.api.turn():
                 snapshot = await self._snapshot()
                 for name in left:
                     target = Target(self.backend, name, self.cookies)
+                    server = snapshot.server(str(name))
                     with contextlib.suppress(AddressConflict, OptionConflict):
-                        command = next_command(target, snapshot.server(str(name)))
+                        command = next_command(target, server)
                         if command is not None and command != before.get(name):
                             steps[name] = command
+                            added += [key_of(target)] if server is None else []
                 if not steps:
                     return
-                await self.api.change_all(list(steps.values()))
+                with self.api.memory.sending(added):
+                    await self.api.change_all(list(steps.values()))
             before, left = steps, list(steps)
 
     async def drain(self, name: MemberName) -> Outcome:
@@ -229,7 +237,7 @@ class Pool:
             if server is None:
                 return Finished()
             command = decisions.next_to_drain(target, server)
-            if command and decisions.must_stay(server, snapshot):
+            if command and decisions.must_stay(target, server, snapshot):
                 left = await self.api.load(self.backend, server) or 0
                 note = "serves until another member has passed its first checks"
                 return Unfinished(left, note)
@@ -245,11 +253,16 @@ class Pool:
         It is forgotten before anything is sent: no reload brings it back from now on.
         """
         target = Target(self.backend, name)
-        self.api.memory.forget(target)
+        self.api.memory.leave(target)
         outcome = await self._deregister(target, may_cut=may_cut)
-        if isinstance(outcome, Finished) and self.api.memory.may_return(target):
+        return self.settled(outcome, key_of(target))
+
+    def settled(self, outcome: Outcome, member: Key) -> Outcome:
+        """Return what has become of a deregistration while the member may come back."""
+        if isinstance(outcome, Finished) and self.api.memory.may_return(member):
             note = (
-                "HAProxy hung while it was put back after a reload, and may do it yet"
+                "HAProxy hung while it was put back after a reload or added, and may do "
+                "it yet"
             )
             return Unfinished(0, note)
         return outcome
@@ -324,9 +337,33 @@ class Pool:
     def _remember(self, target: Target, member: Member, server: Server) -> None:
         self.api.memory.register(target, member, server, self.api.generation)
 
-    async def _change(self, command: Command) -> None:
-        """Carry out a command; one that came too late is found by the next reading."""
+    def _added_with(self, target: Target, told: str | None) -> frozenset[str]:
+        return self.api.memory.added_with(target, self.api.generation, told)
+
+    def _note_options(self, target: Target, member: Member) -> None:
+        self.api.memory.adding(target, member.options.fixed, self.api.generation)
+
+    async def _bring(
+        self, target: Target, member: Member, server: Server | None, command: Command
+    ) -> None:
+        """Carry out a command that brings a member nearer to service."""
+        if server is not None:
+            await self._change(command)
+            return
+        self._note_options(target, member)
+        with self.api.memory.sending([key_of(target)]):
+            is_new = await self._change(command)
+        if is_new:
+            self.api.memory.added(target, member.options.fixed)
+
+    async def _change(self, command: Command) -> bool:
+        """Carry out a command; one that came too late is found by the next reading.
+
+        Returns:
+            Whether it was carried out.
+        """
         try:
             await self.api.change(command)
         except (ServerExists, NoSuchServer, NotInMaintenance):
-            return
+            return False
+        return True

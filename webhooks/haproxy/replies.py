@@ -33,8 +33,14 @@ CHECK_CONFIGURED = 0x02
 CHECK_ENABLED = 0x04
 """Bit of srv_check_state: the checks run."""
 
-SERVER_UP = 2
-"""srv_op_state of a server that gets traffic; 0 down, 1 warming up, 3 stopping."""
+SERVER_DOWN = 0
+"""srv_op_state of a server that gets no traffic: its checks fail, or none has passed."""
+
+SERVER_STOPPING = 3
+"""srv_op_state of a server that gets nobody new by its own wish (`disable-on-404`)."""
+
+SERVER_UP = frozenset({1, 2})
+"""srv_op_state of a server that gets traffic: 1 less than its share (`slowstart`), 2 all."""
 
 
 class Generation(NamedTuple):
@@ -95,17 +101,29 @@ class Server:
             return "DRAIN"
         if self.admin:
             return "MAINT"
-        return "UP" if self.operation else "DOWN"
+        if self.operation == SERVER_STOPPING:
+            return "NOLB"
+        return "UP" if self.up else "DOWN"
+
+    @property
+    def up(self) -> bool:
+        """Whether its health checks let it have traffic, be it less than its share."""
+        return self.operation in SERVER_UP
 
     @property
     def serving(self) -> bool:
         """Whether anybody may be sent to it now."""
-        return self.admin == 0 and self.operation == SERVER_UP and self.weight > 0
+        return self.admin == 0 and self.up and self.weight > 0
+
+    @property
+    def held_back(self) -> bool:
+        """Whether it is to serve, and its health checks let nobody new in."""
+        return self.admin == 0 and not self.up and self.weight > 0
 
     @property
     def starting(self) -> bool:
         """Whether it is to serve and waits for its health checks to pass."""
-        return self.admin == 0 and self.operation != SERVER_UP and self.weight > 0
+        return self.held_back and self.operation == SERVER_DOWN
 
 
 @attrs.frozen

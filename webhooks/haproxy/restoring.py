@@ -19,7 +19,7 @@ import structlog
 
 from webhooks.haproxy.connection import longest_line
 from webhooks.haproxy.errors import HaproxyError, NoAnswer, Unreachable
-from webhooks.haproxy.memory import Registered, lines
+from webhooks.haproxy.memory import Registered, key_of, lines
 from webhooks.haproxy.runtime_api import RuntimeApi
 
 
@@ -115,9 +115,8 @@ async def _send(api: RuntimeApi, members: Sequence[Registered]) -> str:
     answer = ""
     batches = lines(members, longest_line(api.endpoint))
     for line, batch in batches.items():
-        api.memory.sending(batch, api.limits.patience)
-        answer = await api.ask(line)
-        api.memory.sent(batch)
+        with api.memory.sending([key_of(one.target) for one in batch]):
+            answer = await api.ask(line)
     return answer
 
 

@@ -94,7 +94,9 @@ class RuntimeApi:
         Raises:
             Unreachable, NoAnswer, Unreadable: as `connection.exchange` says.
         """
-        return await exchange(self.endpoint, line, self.limits)
+        answer = await exchange(self.endpoint, line, self.limits)
+        self.memory.heard()
+        return answer
 
     async def change(self, command: Command) -> None:
         """Carry out a command.

@@ -6,13 +6,14 @@ most one change.
 
 import asyncio
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import attrs
 
 from webhooks.haproxy import commands, decisions, slots
 from webhooks.haproxy.commands import Target
 from webhooks.haproxy.errors import NoSlots, NoSuchBackend, Unsettled
+from webhooks.haproxy.memory import Key
 from webhooks.haproxy.pool import (
     BETWEEN_DELETIONS,
     GONE,
@@ -106,7 +107,10 @@ class SlotPool:
                 command = slots.next_to_ensure(slot, address)
                 if command is None:
                     return _ensured(slot)
-                await self.pool.api.change(command)
+                # An address that comes late takes the slot, and service that comes late
+                # opens it, whoever has it then.
+                with self.pool.api.memory.sending([self._key(address)]):
+                    await self.pool.api.change(command)
         raise Unsettled(
             f"{address} did not come into service in {MOST_STEPS} steps: does somebody "
             "else change its slot?"
@@ -131,7 +135,7 @@ class SlotPool:
             if slots.may_be_anothers(owner, record_id, locked=locked):
                 return _left_alone(slot, owner)
             command = slots.next_to_drain(slot)
-            if command and decisions.must_stay(slot.server, snapshot):
+            if command and decisions.must_stay(slot.target, slot.server, snapshot):
                 note = "serves until another member has passed its first checks"
                 return Unfinished(await self._left(slot), note)
             if command:
@@ -143,12 +147,23 @@ class SlotPool:
         self, address: Address, record_id: str, *, locked: bool, may_cut: bool
     ) -> Outcome:
         """Free the member's slot; with `may_cut` end what is still established."""
+        outcome = await self._deregister(
+            address, record_id, locked=locked, may_cut=may_cut
+        )
+        return self.pool.settled(outcome, self._key(address))
+
+    async def _deregister(
+        self, address: Address, record_id: str, *, locked: bool, may_cut: bool
+    ) -> Outcome:
+        """Free a slot that no line which was given up gives its address again."""
         left = 0
         try:
             for _ in range(MOST_STEPS):
                 async with self.pool.api.turn():
-                    slot = slots.at(self._slots(await self._snapshot()), address)
+                    found = self._slots(await self._snapshot())
+                    slot = slots.at(found, address)
                     if slot is None:
+                        await self._close_free(found, address)
                         return Finished()
                     owner = await self._owner(slot, address)
                     if slots.may_be_anothers(owner, record_id, locked=locked):
@@ -176,11 +191,26 @@ class SlotPool:
                 for slot in self._slots(snapshot)
                 if slot.server.address is not None and not slot.is_at(FREE)
             }
-            loads = {address: await self._left(slot) for address, slot in taken.items()}
+            members = {address: slot.server for address, slot in taken.items()}
+            counted = await self._loads(list(members.values()))
             displaced = await self._displaced()
-        members = {address: slot.server for address, slot in taken.items()}
+        loads = {at: counted.get(server.name, 0) for at, server in members.items()}
         epoch = str(snapshot.generation) + (f"-{displaced}" if displaced else "")
         return SlotListing(epoch, members, loads)
+
+    async def _close_free(self, found: Sequence[Slot], address: Address) -> None:
+        """Let free slots rest that a line which was given up may have opened.
+
+        A slot without a check would be sent requests, which nobody answers there.
+        """
+        if not self.pool.api.memory.may_return(self._key(address)):
+            return
+        for slot in found:
+            if slot.is_at(FREE) and not slot.server.in_maintenance:
+                await self.pool.api.change(commands.rest(slot.target))
+
+    def _key(self, address: Address) -> Key:
+        return self.pool.backend, str(address)
 
     async def _snapshot(self) -> Snapshot:
         return await self.pool.api.snapshot(self.pool.backend)
@@ -209,6 +239,12 @@ class SlotPool:
         question = commands.ask_displaced(self.pool.backend)
         return commands.displaced_of(await self.pool.api.ask(question))
 
+    async def _loads(self, servers: Sequence[Server]) -> Mapping[str, int]:
+        """Return the requests on servers of this backend, by name; nothing is asked of none."""
+        if not servers:
+            return {}
+        return await self.pool.api.loads(self.pool.backend, servers[0].backend_id)
+
     async def _left(self, slot: Slot) -> int:
         return await self.pool.api.load(self.pool.backend, slot.server) or 0
 
@@ -224,6 +260,6 @@ def _left_alone(slot: Slot, owner: Owner | None) -> Outcome:
 
 
 def _ensured(slot: Slot) -> Outcome:
-    if slot.server.starting:
+    if slot.server.held_back:
         return Finished(STARTING)
     return Finished()

@@ -1,0 +1,229 @@
+"""Commands that HAProxy carries out after everybody has given them up."""
+
+import asyncio
+
+from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from typing import ClassVar
+
+import attrs
+import pytest
+
+from lbcf.sdk import Fail, Refusal, RetryAfter, Running, Succ
+from tests.fakes.clock import VirtualClock
+from tests.haproxy.conftest import ANYWHERE, HERE
+from tests.haproxy.proxy import Haproxy
+from tests.haproxy.requests import NO_CHECK, a_deregister, an_ensure, an_identity
+from tests.webhooks.requests import RECORD
+from webhooks.haproxy.driver import HaproxyDriver
+from webhooks.haproxy.errors import NoAnswer
+from webhooks.haproxy.load_balancers import LoadBalancers
+from webhooks.haproxy.memory import LATE
+from webhooks.haproxy.replies import FORCED_MAINTENANCE
+from webhooks.haproxy.runtime_api import RuntimeApi
+from webhooks.haproxy.slot_driver import SlotDriver
+
+
+pytestmark = pytest.mark.haproxy
+
+ADDRESS = "127.0.1.1:80"
+
+Ask = Callable[[HaproxyDriver, dict[str, str]], Awaitable[object]]
+"""Asks for one thing once; returns the kind of the answer."""
+
+
+@attrs.define(eq=False)
+class HangingApi(RuntimeApi):
+    """The client of a real HAProxy that hangs as one command is sent, and for a while.
+
+    Attributes:
+        at: what the line has in it.
+        queue: lines that HAProxy has not carried out yet.
+        hangs: whether it answers nothing at all.
+        waits: set once that command is in the queue and waited for; None: it is given up.
+    """
+
+    at: ClassVar[str] = ""
+    queue: ClassVar[list[str]] = []
+    hangs: ClassVar[bool] = False
+    waits: ClassVar[asyncio.Event | None] = None
+
+    async def ask(self, line: str) -> str:
+        """Send the line, or leave it in the queue without an answer."""
+        if type(self).at and self.at in line:
+            type(self).at = ""
+            self.queue.append(line)
+            if self.waits is not None:
+                self.waits.set()
+                await asyncio.Event().wait()
+            raise NoAnswer("HAProxy hangs")
+        if self.hangs:
+            raise NoAnswer("HAProxy hangs")
+        return await super().ask(line)
+
+
+def a_driver(
+    kind: type[HaproxyDriver], lb_info: dict[str, str], at: str, *, restores: bool
+) -> tuple[HaproxyDriver, VirtualClock]:
+    """Return a driver whose HAProxy hangs at a line, and the clock that it looks at."""
+    HangingApi.at, HangingApi.hangs, HangingApi.waits = at, False, None
+    HangingApi.queue.clear()
+    balancers = LoadBalancers(
+        ANYWHERE, restores=restores, connect=HangingApi, addresses=HERE
+    )
+    clock = VirtualClock()
+    for pool in balancers.find(lb_info).pools:
+        pool.api.memory.clock = clock
+    return kind(balancers), clock
+
+
+def parameters_of(driver: HaproxyDriver) -> dict[str, str]:
+    """Return what members of a driver are like."""
+    return {} if isinstance(driver, SlotDriver) else NO_CHECK
+
+
+async def deregistered(driver: HaproxyDriver, lb_info: dict[str, str]) -> object:
+    """Ask once for the deregistration, alone; return the kind of the answer."""
+    request = a_deregister(lb_info, address=ADDRESS, drained=False)
+    try:
+        return type(await driver.deregister_backend(request))
+    except Refusal as said:
+        return type(said)
+
+
+async def deregistered_with_others(
+    driver: HaproxyDriver, lb_info: dict[str, str]
+) -> object:
+    """Ask once for the deregistration, in a batch."""
+    requests = [a_deregister(lb_info, one, drained=False) for one in (RECORD, "other")]
+    return type((await driver.deregister_backends(requests))[RECORD])
+
+
+async def carry_out(proxy: Haproxy) -> None:
+    """Have HAProxy carry out what is in its queue."""
+    while HangingApi.queue:
+        await proxy.ask(HangingApi.queue.pop(0))
+
+
+async def ensured(driver: HaproxyDriver, lb_info: dict[str, str]) -> object:
+    """Ask once for the member, alone; return the kind of the answer."""
+    request = an_ensure(lb_info, ADDRESS, parameters=parameters_of(driver))
+    try:
+        return type(await driver.ensure_backend(request))
+    except Refusal as said:
+        return type(said)
+
+
+async def ensured_with_others(driver: HaproxyDriver, lb_info: dict[str, str]) -> object:
+    """Ask once for the member, in a batch."""
+    requests = [an_ensure(lb_info, ADDRESS, one) for one in (RECORD, "other")]
+    try:
+        return type((await driver.ensure_backends(requests))[RECORD])
+    except Refusal as said:
+        return type(said)
+
+
+@pytest.mark.parametrize("ensure", [ensured, ensured_with_others])
+@pytest.mark.parametrize("deregister", [deregistered, deregistered_with_others])
+@pytest.mark.parametrize("restores", [False, True])
+async def test_what_may_be_added_yet_is_not_called_deregistered(
+    proxy: Haproxy, ensure: Ask, deregister: Ask, restores: bool
+) -> None:
+    """HAProxy answers a question before it carries out an `add` that was given up."""
+    lb_info = an_identity(proxy)
+    driver, clock = a_driver(HaproxyDriver, lb_info, "add server", restores=restores)
+    given_up = await ensure(driver, lb_info)
+
+    before = await deregister(driver, lb_info)
+    await carry_out(proxy)
+    there = await proxy.ours()
+    after = await deregister(driver, lb_info)
+    gone = await proxy.ours()
+    clock.advance(LATE)
+    at_last = await deregister(driver, lb_info)
+
+    assert [RetryAfter, Running, Running, Succ] == [given_up, before, after, at_last]
+    assert f"lbcf-{RECORD}" in there
+    assert f"lbcf-{RECORD}" not in gone
+
+
+async def test_an_add_that_was_repeated_may_come_twice(proxy: Haproxy) -> None:
+    """The first one is still in the queue when the second has been answered."""
+    lb_info = an_identity(proxy)
+    driver, clock = a_driver(HaproxyDriver, lb_info, "add server", restores=False)
+    asked = [await ensured(driver, lb_info), await ensured(driver, lb_info)]
+
+    before = await deregistered(driver, lb_info)
+    await carry_out(proxy)
+    clock.advance(LATE)
+    at_last = await deregistered(driver, lb_info)
+
+    assert [RetryAfter, Succ] == asked
+    assert [Running, Succ] == [before, at_last]
+    assert [] == await proxy.ours()
+
+
+async def test_nothing_grows_old_while_haproxy_hangs(proxy: Haproxy) -> None:
+    """However long that is: what is in its queue is carried out when it goes on."""
+    lb_info = an_identity(proxy)
+    driver, clock = a_driver(HaproxyDriver, lb_info, "add server", restores=False)
+    await ensured(driver, lb_info)
+    HangingApi.hangs = True
+    clock.advance(timedelta(hours=1))
+    meanwhile = await deregistered(driver, lb_info)
+
+    HangingApi.hangs = False
+    before = await deregistered(driver, lb_info)
+    await carry_out(proxy)
+    clock.advance(LATE)
+    at_last = await deregistered(driver, lb_info)
+
+    assert [Fail, Running, Succ] == [meanwhile, before, at_last]
+    assert [] == await proxy.ours()
+
+
+async def test_an_operation_that_ran_out_of_time_has_left_its_line(
+    proxy: Haproxy,
+) -> None:
+    """The line was sent, too, where the driver's own patience ended first."""
+    lb_info = an_identity(proxy)
+    driver, _ = a_driver(HaproxyDriver, lb_info, "add server", restores=False)
+    HangingApi.waits = asyncio.Event()
+    task = asyncio.create_task(ensured(driver, lb_info))
+    await HangingApi.waits.wait()
+    task.cancel()
+    await asyncio.wait([task])
+
+    assert Running is await deregistered(driver, lb_info)
+
+
+def resting(rows: dict[str, dict[str, str]]) -> dict[str, tuple[str, str, bool]]:
+    """Return where servers are, and whether nobody is let in."""
+    return {
+        name: (
+            row["srv_addr"],
+            row["srv_port"],
+            bool(int(row["srv_admin_state"]) & FORCED_MAINTENANCE),
+        )
+        for name, row in rows.items()
+    }
+
+
+@pytest.mark.parametrize("at", [f" addr {ADDRESS.partition(':')[0]}", "state ready"])
+async def test_what_may_take_a_slot_yet_is_not_called_deregistered(
+    proxy: Haproxy, at: str
+) -> None:
+    """The address, or the service, of a member that nobody asks for any more."""
+    lb_info = an_identity(proxy, backend="slots")
+    before = await proxy.rows("slots")
+    driver, clock = a_driver(SlotDriver, lb_info, at, restores=False)
+    given_up = await ensured(driver, lb_info)
+
+    meanwhile = await deregistered(driver, lb_info)
+    await carry_out(proxy)
+    after = await deregistered(driver, lb_info)
+    clock.advance(LATE)
+    at_last = await deregistered(driver, lb_info)
+
+    assert [RetryAfter, Running, Running, Succ] == [given_up, meanwhile, after, at_last]
+    assert resting(before) == resting(await proxy.rows("slots"))
