@@ -120,13 +120,11 @@ class Running:
         retry_after: the least time before that; more than an hour counts as an hour.
             None: as the caller likes.
         active_connections: drainBackend: what is left on the backend.
-        injected_info: operations on backends: as in `Succ`.
     """
 
     msg: str | None = None
     retry_after: timedelta | None = None
     active_connections: int | None = None
-    injected_info: Mapping[str, str] | None = None
 
     def __attrs_post_init__(self) -> None:
         """Refuse what no answer could carry."""

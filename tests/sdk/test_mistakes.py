@@ -61,9 +61,10 @@ def listed(**fields: Any) -> sdk.ListedBackend:
             "Succ.in_service is a bool, not 'false'",
         ),
         (
-            lambda: sdk.Running(injected_info=SECONDS),
-            "Running.injected_info is a map of strings",
+            lambda: sdk.Succ(injected_info=SECONDS),
+            "Succ.injected_info is a map of strings",
         ),
+        (lambda: sdk.Running(injected_info={}), "injected_info"),  # type: ignore[call-arg]
         (
             lambda: sdk.Running(active_connections="5"),  # type: ignore[arg-type]
             "Running.active_connections is a whole number from 0, not '5'",
