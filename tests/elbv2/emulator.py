@@ -7,6 +7,8 @@ push its clock on, and make it fail. Load balancers have names alone: `state` ha
 import asyncio
 import contextlib
 import itertools
+import socket
+import struct
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Self
@@ -100,6 +102,7 @@ class Emulator:
         faults: what calls of an action are answered with in place of the truth.
         late: seconds by which answers are late; the call takes effect at once.
         mute: actions that take effect, and are answered when nobody waits any more.
+        lost: how the next calls of an action end that take effect; True: by a reset.
         throttles: calls are counted as AWS counts them.
         throttled: how many were too many.
     """
@@ -112,6 +115,7 @@ class Emulator:
     faults: dict[str, list[Fault]] = attrs.field(factory=dict)
     late: float = 0.0
     mute: set[str] = attrs.field(factory=set)
+    lost: dict[str, list[bool]] = attrs.field(factory=dict)
     throttles: bool = False
     throttled: int = 0
     url: str = attrs.field(default="", init=False)
@@ -154,11 +158,25 @@ class Emulator:
         for group in groups:
             group.balancers.append(balancer.arn)
 
-    def fail(self, action: str, error: ApiError, times: int = 1) -> None:
-        """Answer the next calls of an action with an error; they have no effect."""
+    def fail(
+        self,
+        action: str,
+        error: ApiError,
+        times: int = 1,
+        meanwhile: Callable[[], object] = lambda: None,
+    ) -> None:
+        """Answer the next calls of an action with an error; they have no effect.
+
+        Args:
+            action: of the API.
+            error: what is answered.
+            times: how many calls.
+            meanwhile: called at each, before its answer.
+        """
 
         def fault() -> web.Response:
             """Answer with it."""
+            meanwhile()
             return self._error(error)
 
         self.faults.setdefault(action, []).extend([fault] * times)
@@ -171,6 +189,17 @@ class Emulator:
             return web.Response(status=status, text=page, content_type="text/html")
 
         self.faults.setdefault(action, []).extend([fault] * times)
+
+    def lose(self, action: str, *, reset: bool = False) -> None:
+        """Let the next call of an action take effect, and hang up in place of an answer.
+
+        Such calls come before those that fail.
+
+        Args:
+            action: of the API.
+            reset: the connection is reset, as by something in between that restarts.
+        """
+        self.lost.setdefault(action, []).append(reset)
 
     def register(self, group: EmulatedGroup, *keys: tuple[str, int]) -> None:
         """Let somebody else register targets."""
@@ -188,9 +217,12 @@ class Emulator:
         try:
             access = check_signature(request, body, self.keys)
             self._throttle(action)
-            if self.faults.get(action):
+            lost = self.lost.get(action)
+            if not lost and self.faults.get(action):
                 return self.faults[action].pop(0)()
             answer = self._result(action, access, form)
+            if lost:
+                return _hung_up(request, reset=lost.pop(0))
         except ApiError as error:
             return self._error(error)
         if action in self.mute:
@@ -335,6 +367,18 @@ def _described(key: tuple[str, int], state: str, reason: str) -> dict[str, objec
         "Target": {"Port": str(key[1]), "Id": key[0]},
         "TargetHealth": health,
     }
+
+
+def _hung_up(request: web.Request, *, reset: bool) -> web.Response:
+    """End the connection; what is returned reaches nobody."""
+    transport = request.transport
+    assert isinstance(transport, asyncio.WriteTransport)
+    if reset:
+        no_wait = struct.pack("ii", 1, 0)
+        connection = transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_wait)
+    transport.abort()
+    return web.Response()
 
 
 def _xml(body: bytes, status: int) -> web.Response:

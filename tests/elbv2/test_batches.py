@@ -9,11 +9,18 @@ import pytest
 
 from lbcf.core.model.operations import Operation
 from lbcf.sdk import Fail, Service, Succ
-from tests.elbv2.clients import RECORD, a_deregister, a_drain, an_ensure, an_identity
+from tests.elbv2.clients import (
+    RECORD,
+    a_deregister,
+    a_drain,
+    a_list,
+    an_ensure,
+    an_identity,
+)
 from tests.elbv2.clocks import QuickClock
 from tests.elbv2.conftest import MakeDriver
 from tests.elbv2.emulator import Emulator
-from tests.elbv2.state import EmulatedGroup
+from tests.elbv2.state import ApiError, EmulatedGroup
 from tests.fakes.clock import VirtualClock
 from tests.lab.batches.caller import Caller, as_object, members
 from tests.sdk.services import serving
@@ -90,6 +97,28 @@ async def test_one_bad_target_spoils_nobody_else(
     assert 20 == len(group.owners)
     assert 1 == len(failed)
     assert "availabilityZone: all" in failed[0].msg
+
+
+async def test_given_up_while_a_batch_is_halved(
+    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup
+) -> None:
+    """Whose caller has gone is not registered by a half: its record may be deleted."""
+    lb_info, wanted = an_identity(group), ["203.0.113.7:80", *addresses(3)]
+    await driver.list_backends(a_list(lb_info))
+    calls = [
+        asyncio.create_task(driver.ensure_backend(an_ensure(lb_info, one, one)))
+        for one in wanted
+    ]
+    emulator.fail("RegisterTargets", ApiError("InvalidTarget", "not in the VPC"))
+    # The second call is the half before the one that the last target is in.
+    emulator.fail(
+        *("RegisterTargets", ApiError("InvalidTarget", "not in the VPC")),
+        meanwhile=calls[-1].cancel,
+    )
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+
+    assert [Fail, Succ, Succ, asyncio.CancelledError] == [type(one) for one in answers]
+    assert [wanted[1], wanted[2]] == [f"{ip}:{port}" for ip, port in group.owners]
 
 
 async def test_a_full_target_group_takes_what_it_can(
@@ -228,6 +257,29 @@ async def test_what_was_given_up_is_not_sent(clock: QuickClock) -> None:
     assert ["198.18.0.1:80", "198.18.0.3:80"] == [
         name for _, names in recorder.sent for name in names
     ]
+
+
+async def test_what_is_given_up_while_a_batch_is_halved_is_not_sent(
+    clock: QuickClock,
+) -> None:
+    """Each half is looked through anew, and one that nobody waits for is left out."""
+    recorder = Recorder()
+    recorder.refused = "198.18.0.1:80"
+    changes = Changes(recorder.send, clock)
+    calls = [
+        asyncio.create_task(changes.apply(Action.REGISTER, a_change(n)))
+        for n in range(1, 9)
+    ]
+    await recorder.begun.wait()
+    for given_up in calls[3:]:
+        given_up.cancel()
+    recorder.gate.set()
+    await asyncio.gather(*calls, return_exceptions=True)
+    await changes.apply(Action.DEREGISTER, a_change(9))
+
+    first, *halves = [[name[9:-3] for name in names] for _, names in recorder.sent]
+    assert ["1", "2", "3", "4", "5", "6", "7", "8"] == first
+    assert [["1", "2", "3"], ["1"], ["2", "3"], ["9"]] == halves
 
 
 @pytest.mark.parametrize("bad", range(1, 8))

@@ -29,6 +29,7 @@ from webhooks.elbv2.driver import Elbv2Driver
 
 
 THROTTLED = ApiError("Throttling", "Rate exceeded")
+EXPIRED = ApiError("ExpiredToken", "The security token is expired", 403)
 
 HASTY = timedelta(seconds=0.5)
 """For an answer that does not come."""
@@ -110,13 +111,53 @@ async def test_throttled_again_and_again(
 async def test_the_library_tries_again_by_itself(
     make_driver: MakeDriver, emulator: Emulator, group: EmulatedGroup
 ) -> None:
-    """One refusal among two attempts is not seen by the caller."""
+    """One refusal among two attempts to read is not seen by the caller."""
     driver = make_driver(attempts=2)
-    emulator.fail("RegisterTargets", THROTTLED)
+    emulator.fail("DescribeTargetHealth", THROTTLED)
 
     await driver.ensure_backend(an_ensure(an_identity(group)))
 
     assert {KEY: OURS} == group.owners
+
+
+@pytest.mark.parametrize("second", [THROTTLED, EXPIRED])
+async def test_a_change_without_an_answer_is_not_sent_again_by_the_library(
+    make_driver: MakeDriver,
+    emulator: Emulator,
+    group: EmulatedGroup,
+    second: ApiError,
+) -> None:
+    """What a second attempt is told says nothing of the first: ours stays ours."""
+    driver = make_driver(attempts=2)
+    emulator.lose("RegisterTargets")
+    emulator.fail("RegisterTargets", second)
+    said = await told(driver, group)
+    in_unseen = dict(group.owners)
+    emulator.faults.clear()
+
+    await driver.deregister_backend(a_deregister(an_identity(group)))
+
+    assert isinstance(said, RetryAfter)
+    assert "no answer to RegisterTargets" in said.msg
+    assert {KEY: OURS} == in_unseen
+    assert {} == group.owners
+
+
+@pytest.mark.parametrize("reset", [False, True])
+async def test_hung_up_in_place_of_an_answer(
+    driver: Elbv2Driver, emulator: Emulator, group: EmulatedGroup, *, reset: bool
+) -> None:
+    """However the connection ended: what was sent may have taken effect."""
+    emulator.lose("RegisterTargets", reset=reset)
+    said = await told(driver, group)
+    in_unseen = dict(group.owners)
+
+    await driver.deregister_backend(a_deregister(an_identity(group)))
+
+    assert isinstance(said, RetryAfter)
+    assert "no answer to RegisterTargets" in said.msg
+    assert {KEY: OURS} == in_unseen
+    assert {} == group.owners
 
 
 async def test_many_members_stay_below_the_limit_of_describing(

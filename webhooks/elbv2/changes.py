@@ -3,7 +3,8 @@
 Callers come one by one, `group` hands their changes in here, and each gets its own
 answer. One worker per target group sends them in the order in which they came, one call
 at a time: a later change never overtakes an earlier one, even if its caller has given
-up waiting. What its caller gave up on before it was sent is not sent.
+up waiting. What its caller gave up on before it was sent is not sent, nor sent again
+where a batch is halved.
 """
 
 import asyncio
@@ -122,6 +123,11 @@ class Changes:
 
     async def _settle(self, batch: Sequence[_Waiting]) -> None:
         """Send a batch; where one target spoils it, find out which."""
+        # While the batch, or another half of it, was under way, callers may have given up:
+        # what was refused with it has no claim, so their records may be gone by now.
+        batch = [waiting for waiting in batch if not waiting.answer.done()]
+        if not batch:
+            return
         changes = dict.fromkeys(waiting.change for waiting in batch)
         try:
             await self.send(batch[0].action, list(changes))

@@ -4,10 +4,11 @@ ELBv2 keeps nothing about a target that could say whose it is. So a target is cl
 here while it is seen to be free, and only then registered; what is not claimed is never
 taken out. A claim is not forgotten when its target is out, or a call that is repeated
 could take out what somebody else has put there since: there is one per address, so that
-they stay few. In a file, the claims outlive the process (SQLite's write-ahead log: what was
-written survives a crash of the process, the last moments may be lost with the machine);
-in memory alone, a registration that was under way when the process died is not known
-any more, until its record brings back the proof of a success.
+they stay few, and listings do not read those that are done. In a file, the claims
+outlive the process (SQLite's write-ahead log: what was written survives a crash of the
+process, the last moments may be lost with the machine); in memory alone, a registration
+that was under way when the process died is not known any more, until its record brings
+back the proof of a success.
 """
 
 import sqlite3
@@ -32,6 +33,7 @@ CREATE TABLE IF NOT EXISTS claims (
     pool TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (target_group, target)
 ) STRICT;
+CREATE INDEX IF NOT EXISTS held ON claims (target_group) WHERE state != 'done';
 CREATE TABLE IF NOT EXISTS losses (target_group TEXT PRIMARY KEY, number INTEGER) STRICT
 """
 
@@ -103,10 +105,11 @@ class Claims:
         return None if found is None else _claimed(*found)
 
     def of_group(self, group: str) -> Mapping[Target, Claimed]:
-        """Return all claims in a target group."""
+        """Return the claims in a target group but for those that are done."""
+        # In the words of the index, or it is not used.
         found = self._rows.execute(
             "SELECT target, state, record, pool FROM claims WHERE target_group = ?"
-            " ORDER BY rowid",
+            " AND state != 'done' ORDER BY rowid",
             (group,),
         )
         return {parse_target(target): _claimed(*claim) for target, *claim in found}

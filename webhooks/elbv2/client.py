@@ -1,16 +1,18 @@
 """The calls of ELBv2 that are made, and what went wrong with them as our errors.
 
 The lowest part of the driver. aiobotocore signs, sends, and reads the XML; it repeats a
-call that was throttled or not answered once or twice within the same attempt. The
-longer waits are `pace`'s, and those of whoever calls the driver.
+reading that was throttled or not answered once within the same attempt, and never a
+change. The longer waits are `pace`'s, and those of whoever calls the driver.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from socket import gaierror
 from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
+from aiohttp import ClientConnectorError
 from botocore import exceptions as aws
 from botocore.parsers import ResponseParserError
 
@@ -19,6 +21,7 @@ from webhooks.elbv2.changes import Action, Change
 from webhooks.elbv2.errors import (
     THROTTLING,
     Answered,
+    Elbv2Error,
     InvalidInput,
     Uncertain,
     Unreachable,
@@ -37,7 +40,6 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _UNSENT = (
-    aws.EndpointConnectionError,
     aws.ConnectTimeoutError,
     aws.SSLError,
     aws.NoCredentialsError,
@@ -65,10 +67,19 @@ class GroupDescription:
 
 
 class Region:
-    """The calls to one region."""
+    """The calls to one region.
 
-    def __init__(self, client: "ElbClient", clock: Clock) -> None:
-        self._client = client
+    Args:
+        reading: for what only reads.
+        changing: for what changes something; it sends each call once.
+        clock: for waits.
+    """
+
+    def __init__(
+        self, reading: "ElbClient", changing: "ElbClient", clock: Clock
+    ) -> None:
+        self._reading = reading
+        self._changing = changing
         self._reads = Pace(clock)
         self._changes = Pace(clock)
 
@@ -76,7 +87,7 @@ class Region:
         self, group: str, action: Action, changes: Sequence[Change]
     ) -> None:
         """Register or deregister targets, each with its port."""
-        client = self._client
+        client = self._changing
         calls = {
             Action.REGISTER: client.register_targets,
             Action.DEREGISTER: client.deregister_targets,
@@ -98,7 +109,7 @@ class Region:
         answer = await _made(
             self._reads,
             "DescribeTargetHealth",
-            lambda: self._client.describe_target_health(TargetGroupArn=group),
+            lambda: self._reading.describe_target_health(TargetGroupArn=group),
         )
         found: dict[Target, Health] = {}
         for row in answer["TargetHealthDescriptions"]:
@@ -114,7 +125,7 @@ class Region:
 
     async def describe(self, group: str) -> list[GroupDescription]:
         """Return a target group, by ARN or by name."""
-        describe = self._client.describe_target_groups
+        describe = self._reading.describe_target_groups
         answer = await _made(
             self._reads,
             "DescribeTargetGroups",
@@ -135,7 +146,7 @@ class Region:
 
     async def hostnames(self, balancers: Sequence[str]) -> list[str]:
         """Return the DNS names of load balancers, one at least, in small letters."""
-        describe = self._client.describe_load_balancers
+        describe = self._reading.describe_load_balancers
         answer = await _made(
             self._reads,
             "DescribeLoadBalancers",
@@ -149,7 +160,9 @@ class Region:
         answer = await _made(
             self._reads,
             "DescribeTargetGroupAttributes",
-            lambda: self._client.describe_target_group_attributes(TargetGroupArn=group),
+            lambda: self._reading.describe_target_group_attributes(
+                TargetGroupArn=group
+            ),
         )
         return {
             attribute["Key"]: attribute.get("Value", "")
@@ -161,7 +174,7 @@ class Region:
         await _made(
             self._changes,
             "ModifyTargetGroupAttributes",
-            lambda: self._client.modify_target_group_attributes(
+            lambda: self._changing.modify_target_group_attributes(
                 TargetGroupArn=group,
                 Attributes=[{"Key": key, "Value": one} for key, one in values.items()],
             ),
@@ -195,6 +208,8 @@ async def _made(pace: Pace, action: str, call: Callable[[], Awaitable[_T]]) -> _
         raise refusal(answered) from error
     except _UNSENT as error:
         raise Unreachable(f"{action} was not sent: {error}") from error
+    except aws.EndpointConnectionError as error:
+        raise _unconnected(action, error) from error
     except aws.ParamValidationError as error:
         raise InvalidInput(f"{action} cannot be composed: {error}") from error
     except (ResponseParserError, KeyError) as error:
@@ -207,6 +222,17 @@ async def _made(pace: Pace, action: str, call: Callable[[], Awaitable[_T]]) -> _
         raise Uncertain(f"no answer to {action}: {one_line(error)}") from error
     pace.accept()
     return answer
+
+
+def _unconnected(action: str, error: aws.EndpointConnectionError) -> Elbv2Error:
+    """Return what it means that there is no connection.
+
+    aiobotocore has one error for nobody who listens, and for a connection that was reset
+    after the call was sent.
+    """
+    if isinstance(error.kwargs.get("error"), ClientConnectorError | gaierror):
+        return Unreachable(f"{action} was not sent: {error}")
+    return Uncertain(f"no answer to {action}: {one_line(error)}")
 
 
 def _answered(action: str, error: aws.ClientError) -> Answered:

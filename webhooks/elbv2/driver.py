@@ -77,7 +77,8 @@ class Elbv2Driver(Driver):
     """
 
     member_key = MemberKey.ADDRESS
-    # AWS' client sends again, by itself, what was not answered.
+    # What is sent just before an operation's patience ends may take AWS 7 s to answer, and
+    # more to show.
     late_effect = timedelta(seconds=20)
     summary = "Registers backends as targets of AWS ELBv2 target groups."
     # All items of a batch meet in `changes`, and share a call.

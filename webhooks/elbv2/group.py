@@ -169,11 +169,7 @@ class TargetGroup:
             TargetGroupGone: so it is.
         """
         reading = await self._read()
-        claimed = {
-            target: claim
-            for target, claim in self.claims.of_group(self.arn).items()
-            if claim.state is not Claim.DONE
-        }
+        claimed = self.claims.of_group(self.arn)
         self._take_in(reading, claimed)
         ours = {
             target: health
@@ -212,7 +208,10 @@ class TargetGroup:
         return await self._readings.since(max(recent, self._changes.ended))
 
     async def _send(self, action: Action, changes: Sequence[Change]) -> None:
-        """Make one call: written down before, and taken back if nothing came of it."""
+        """Make one call: written down before, and taken back if nothing came of it.
+
+        An error tells that only of a call that was sent once at most.
+        """
         registers = action is Action.REGISTER
         before = {one.target: self.claims.get(self.arn, one.target) for one in changes}
         self._note(changes, Claim.CLAIMED if registers else Claim.LEAVING)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from aiobotocore.config import AioConfig
+from aiobotocore.session import AioSession
 from botocore import exceptions as aws
 
 from lbcf.sdk import Clock, SystemClock
@@ -32,7 +33,8 @@ class Settings:
         region: of target groups that are named without one; empty: as AWS' own
             configuration says.
         credentials: folder with the credentials; None: AWS' chain.
-        attempts: of one call, all in all.
+        attempts: of one call that only reads, all in all. What changes something is sent
+            once: the last of several answers would say nothing of those that were lost.
         connecting: for a connection to be there.
         answering: for an answer to come.
     """
@@ -44,12 +46,12 @@ class Settings:
     connecting: timedelta = timedelta(seconds=2)
     answering: timedelta = timedelta(seconds=5)
 
-    def config(self) -> AioConfig:
-        """Return it as aiobotocore wants it."""
+    def config(self, attempts: int) -> AioConfig:
+        """Return it as aiobotocore wants it, for calls with so many attempts."""
         return AioConfig(
             connect_timeout=self.connecting.total_seconds(),
             read_timeout=self.answering.total_seconds(),
-            retries={"mode": "standard", "total_max_attempts": self.attempts},
+            retries={"mode": "standard", "total_max_attempts": attempts},
             max_pool_connections=32,
             user_agent_extra="lbcf",
         )
@@ -57,7 +59,7 @@ class Settings:
 
 @attrs.define(eq=False)
 class Aws:
-    """The regions that are called; one connection pool each.
+    """The regions that are called; two connection pools each, for readings and changes.
 
     Attributes:
         settings: how they are reached.
@@ -77,9 +79,9 @@ class Aws:
         """
         wanted = name or self.settings.region
         if wanted not in self._regions:
-            client = await self._client(wanted)
-            # Somebody else may have been quicker while this one was being made.
-            self._regions.setdefault(wanted, Region(client, self.clock))
+            reading, changing = await self._clients(wanted)
+            # Somebody else may have been quicker while these were being made.
+            self._regions.setdefault(wanted, Region(reading, changing, self.clock))
         return self._regions[wanted]
 
     async def close(self) -> None:
@@ -87,18 +89,12 @@ class Aws:
         self._regions.clear()
         await self._open.aclose()
 
-    async def _client(self, region: str) -> "ElbClient":
-        """Make the client of a region; it is closed at the end."""
+    async def _clients(self, region: str) -> "tuple[ElbClient, ElbClient]":
+        """Make the clients of a region, for readings and for changes."""
         try:
             session = make_session(self.settings.credentials)
-            return await self._open.enter_async_context(
-                session.create_client(
-                    "elbv2",
-                    region_name=region or None,
-                    endpoint_url=self.settings.endpoint_url or None,
-                    config=self.settings.config(),
-                )
-            )
+            reading = await self._client(session, region, self.settings.attempts)
+            return reading, await self._client(session, region, attempts=1)
         except aws.NoRegionError as error:
             raise Unreachable(
                 "no region: name target groups by ARN, or say `region` or --region"
@@ -109,3 +105,16 @@ class Aws:
             raise Unreachable(f"no client for {region!r:.60}: {one_line(error)}") from (
                 error
             )
+
+    async def _client(
+        self, session: AioSession, region: str, attempts: int
+    ) -> "ElbClient":
+        """Make a client; it is closed at the end."""
+        return await self._open.enter_async_context(
+            session.create_client(
+                "elbv2",
+                region_name=region or None,
+                endpoint_url=self.settings.endpoint_url or None,
+                config=self.settings.config(attempts),
+            )
+        )
