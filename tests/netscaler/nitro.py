@@ -82,6 +82,28 @@ class Trouble:
     late: bool = False
 
 
+@attrs.frozen(eq=False)
+class Held:
+    """Requests that are held up until a test lets them go on.
+
+    Attributes:
+        on: which ones.
+        late: whether the appliance did what it was asked before.
+        begun: set when one is there.
+        go: to be set when all may go on.
+    """
+
+    on: Callable[[Heard], bool]
+    late: bool = False
+    begun: asyncio.Event = attrs.field(factory=asyncio.Event)
+    go: asyncio.Event = attrs.field(factory=asyncio.Event)
+
+    async def wait(self) -> None:
+        """Wait for the test."""
+        self.begun.set()
+        await self.go.wait()
+
+
 def html(status: int = 503) -> web.Response:
     """Return the page of a management interface that is restarting."""
     page = "<html><head><title>Error</title></head><body>Not now</body></html>"
@@ -101,6 +123,7 @@ class Nitro:
         unit: the appliance.
         heard: all requests that came in.
         troubles: what the next ones meet with.
+        holds: which of them wait for the test.
         silent: whether nothing is answered at all, as by a host that is dead.
         slow_changes: seconds that each changing request takes, one after the other.
         slow_items: seconds that each resource of a bulk request takes beside that.
@@ -110,6 +133,7 @@ class Nitro:
     unit: Unit
     heard: list[Heard] = attrs.field(factory=list)
     troubles: list[Trouble] = attrs.field(factory=list)
+    holds: list[Held] = attrs.field(factory=list)
     silent: bool = False
     slow_changes: float = 0
     slow_items: float = 0
@@ -134,9 +158,12 @@ class Nitro:
         if self.silent:
             await asyncio.Event().wait()
         trouble = self._next_trouble(heard)
+        await self._hold(heard, late=False)
         await self._work(heard)
         if trouble is None:
-            return self._answer(request, heard)
+            answer = self._answer(request, heard)
+            await self._hold(heard, late=True)
+            return answer
         if trouble.late:
             self._answer(request, heard)
         if trouble.answer is None:
@@ -144,6 +171,12 @@ class Nitro:
             request.transport.close()
             return web.Response()
         return trouble.answer()
+
+    async def _hold(self, heard: Heard, *, late: bool) -> None:
+        """Wait for the test where it holds such requests."""
+        for held in self.holds:
+            if held.late is late and held.on(heard):
+                await held.wait()
 
     async def _work(self, heard: Heard) -> None:
         """Take the time that a changing request takes."""

@@ -1,15 +1,20 @@
 """Pairs: the primary is asked, whichever unit that is just now."""
 
+import asyncio
+
+from datetime import timedelta
+
 import pytest
 
 from lbcf.sdk import Fail, RetryAfter, Running, Succ
 from tests.netscaler.appliances import Site
-from tests.netscaler.nitro import Trouble, busy
+from tests.netscaler.nitro import Held, Trouble, busy
 from tests.netscaler.pair import HaPair
 from tests.netscaler.requests import PATIENCE, an_ensure, until_done
-from tests.netscaler.test_faults import is_save
+from tests.netscaler.test_faults import is_login, is_save
 from tests.netscaler.test_life import KEY
 from tests.webhooks.requests import a_deregister, a_drain, a_list
+from webhooks.netscaler import nitro
 from webhooks.netscaler import pair as asking
 from webhooks.netscaler.driver import NetscalerDriver
 
@@ -81,15 +86,80 @@ async def test_the_epoch_changes(pair: Site, pair_driver: NetscalerDriver) -> No
 
 
 async def test_a_dead_unit_is_not_waited_for(
-    pair: Site, pair_driver: NetscalerDriver
+    pair: Site, pair_driver: NetscalerDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The unit that took over is enough."""
+    """The unit that took over is enough, and the driver ends without the other."""
+    monkeypatch.setattr(nitro, "LAST_LOGIN", timedelta(milliseconds=50))
     the_pair(pair).fail_over()
     pair.served[0].nitro.silent = True
 
     answer = await pair_driver.ensure_backend(an_ensure(pair.lb_info))
+    await pair_driver.stop()
 
     assert Succ(msg="") == answer
+    assert {} == pair.unit.sessions
+
+
+async def test_the_other_units_login_is_slow(
+    pair: Site, pair_driver: NetscalerDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However often it is not waited for, it has one session, which is given back."""
+    monkeypatch.setattr(asking, "OTHER", timedelta(milliseconds=50))
+    login, other = Held(is_login, late=True), pair.served[1]
+    other.nitro.holds.append(login)
+    for _ in range(4):
+        await pair_driver.list_backends(a_list(pair.lb_info))
+    await login.begun.wait()
+    login.go.set()
+    await pair_driver.list_backends(a_list(pair.lb_info))
+    logins = len(list(filter(is_login, other.nitro.heard)))
+    monkeypatch.setattr(nitro, "LAST_LOGIN", PATIENCE)
+    await pair_driver.stop()
+
+    assert 1 == logins
+    assert [{}, {}] == [one.unit.sessions for one in pair.served]
+
+
+async def test_connections_are_those_of_the_unit_that_took_over(
+    pair: Site, pair_driver: NetscalerDriver
+) -> None:
+    """Put back into service there after its drain, a member is drained once more."""
+    await pair_driver.ensure_backend(an_ensure(pair.lb_info))
+    await pair_driver.drain_backend(a_drain(pair.lb_info))
+    the_pair(pair).fail_over()
+    pair.unit.enable(pair.unit.running.members[KEY])
+    pair.unit.traffic.open(KEY, 3600)
+
+    answers = await pair_driver.deregister_backends([a_deregister(pair.lb_info)])
+
+    (answer,) = answers.values()
+    assert isinstance(answer, Running)
+    assert "it got connections after its drain" in str(answer.msg)
+    assert 1 == pair.unit.traffic.count(KEY)
+
+
+async def test_a_server_is_not_removed_beneath_another_load_balancers_member(
+    pair: Site, pair_driver: NetscalerDriver
+) -> None:
+    """A unit alone, and the pair that it is in, have one change at a time there."""
+    alone = pair.lb_info | {"devices": pair.served[0].url}
+    other = pair.lb_info | {"serviceGroup": "other"}
+    await pair_driver.ensure_backend(an_ensure(alone))
+    removal = Held(lambda one: (one.method, one.resource) == ("DELETE", "server"))
+    pair.nitro.holds.append(removal)
+    leave = a_deregister(alone)
+    leaving = asyncio.create_task(pair_driver.deregister_backend(leave))
+    await removal.begun.wait()
+    come = an_ensure(other, "198.18.0.1:9090", "another")
+    coming = asyncio.create_task(pair_driver.ensure_backend(come))
+    # More requests than it takes to bind a member, each after the one before.
+    for _ in range(20):
+        if not coming.done():
+            await pair_driver.list_backends(a_list(alone))
+    removal.go.set()
+    await asyncio.gather(leaving, coming)
+
+    assert [("other", "lbcf-198.18.0.1", 9090)] == list(pair.unit.running.members)
 
 
 async def test_nobody_is_primary(pair: Site, pair_driver: NetscalerDriver) -> None:

@@ -1,21 +1,27 @@
 """What goes wrong on an appliance: a clear message meanwhile, the right state at last."""
 
+import asyncio
+
+from pathlib import Path
+
 import pytest
+import trustme
 
 from lbcf.sdk import Fail, RetryAfter, Succ
-from tests.netscaler.appliances import Site, write_login
+from tests.netscaler.appliances import Site, SteppedClock, a_site, write_login
 from tests.netscaler.errors import (
     SESSION_EXPIRED,
     NitroRefusal,
 )
-from tests.netscaler.nitro import Heard, Trouble, busy, html, refused
+from tests.netscaler.nitro import Heard, Held, Trouble, busy, html, refused
 from tests.netscaler.operations import BINDING
-from tests.netscaler.requests import an_ensure, until_done
+from tests.netscaler.requests import PATIENCE, an_ensure, until_done
 from tests.netscaler.test_life import KEY
-from tests.webhooks.requests import a_deregister, a_drain
+from tests.webhooks.requests import a_deregister, a_drain, a_list
 from webhooks.device.devices import parse_device
 from webhooks.device.errors import Busy
 from webhooks.device.replies import Reply
+from webhooks.netscaler import nitro
 from webhooks.netscaler.driver import NetscalerDriver
 from webhooks.netscaler.errors import NitroRefused
 from webhooks.netscaler.nitro import read
@@ -32,6 +38,11 @@ def is_binding(heard: Heard) -> bool:
 def is_change(heard: Heard) -> bool:
     """Tell whether a request changes something, but for sessions."""
     return heard.method != "GET" and heard.resource not in {"login", "logout"}
+
+
+def is_login(heard: Heard) -> bool:
+    """Tell whether a request opens a session."""
+    return heard.resource == "login"
 
 
 def is_save(heard: Heard) -> bool:
@@ -84,6 +95,65 @@ class TestSessions:
             one.body["login"]["password"]  # type: ignore[index]  # it is JSON
             for one in logins
         ]
+
+    async def test_a_login_with_the_secret_of_before_says_nothing_of_the_next(
+        self, site: Site, driver: NetscalerDriver
+    ) -> None:
+        """Whoever comes with another password is not told what is wrong with the old."""
+        login = Held(is_login)
+        site.nitro.holds.append(login)
+        write_login(site.secrets, password="old")  # noqa: S106  (nobody's)
+        with_old = asyncio.create_task(driver.list_backends(a_list(site.lb_info)))
+        await login.begun.wait()
+        write_login(site.secrets)
+        other = a_list(site.lb_info | {"serviceGroup": "other"})
+        with_new = asyncio.create_task(driver.list_backends(other))
+        await asyncio.sleep(
+            0.01
+        )  # it may come later, too: then it has nobody before it
+        login.go.set()
+
+        with pytest.raises(Fail, match="error 354"):
+            await with_old
+        await with_new
+
+    async def test_a_login_that_is_under_way_at_the_end_is_ended(
+        self, site: Site, driver: NetscalerDriver, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The driver stops when it has its session, and has given it back."""
+        monkeypatch.setattr(nitro, "LAST_LOGIN", PATIENCE)
+        login = Held(is_login, late=True)
+        site.nitro.holds.append(login)
+        asked = asyncio.create_task(driver.list_backends(a_list(site.lb_info)))
+        await login.begun.wait()
+        asked.cancel()
+        stopping = asyncio.create_task(driver.stop())
+        await asyncio.gather(asked, return_exceptions=True)
+        login.go.set()
+        await stopping
+
+        assert {} == site.unit.sessions
+
+    async def test_a_refused_password_is_not_tried_again_at_once(
+        self, tmp_path: Path, authority: trustme.CA
+    ) -> None:
+        """Appliances lock users out: one try a minute, and at once with another one."""
+        clock, tried = SteppedClock(), list[int]()
+        async with a_site(tmp_path, authority, clock=clock) as site:
+            write_login(tmp_path, password="old")  # noqa: S106  (nobody's)
+            driver = site.driver()
+            for pause in (0, 59.9, 0.1):
+                clock.advance(pause)
+                asked = [driver.list_backends(a_list(site.lb_info)) for _ in range(5)]
+                said = await asyncio.gather(*asked, return_exceptions=True)
+                assert [True] * 5 == ["error 354" in str(one) for one in said]
+                tried.append(len(list(filter(is_login, site.nitro.heard))))
+            write_login(tmp_path)
+            await driver.list_backends(a_list(site.lb_info))
+            await driver.stop()
+
+        assert [1, 1, 2] == tried
+        assert 3 == len(list(filter(is_login, site.nitro.heard)))
 
 
 class TestBusy:

@@ -225,7 +225,12 @@ class Group:
         """
         done: dict[str, Outcome] = {}
         out: dict[str, Address] = {}
-        loads = await self._view.loads() if drained else {}
+        loads: Mapping[Address, int] = {}
+        if drained:
+            # Connections are read where members were read last: that is to be the unit
+            # that is primary now, not the one before a failover.
+            await self._view.members()
+            loads = await self._view.loads()
 
         def next_step(seen: Members, record: str) -> Change | None:
             address = of[record]
@@ -276,7 +281,7 @@ class Group:
         self, unit: Unit, steps: Sequence[tuple[Address, Change | Wanted]]
     ) -> None:
         """Make changes by a bulk request for each kind; whatever comes of it is to be saved."""
-        async with self.pair.changing:
+        async with self.pair.changing():
             try:
                 new = [step for _, step in steps if isinstance(step, Wanted)]
                 kinds: dict[type, list[Change]] = {Bind: await self._binds(unit, new)}
@@ -311,7 +316,7 @@ class Group:
         todo = {one: one.ip for one in addresses if one not in self._tidy}
         if not todo:
             return ()
-        async with self.pair.changing:
+        async with self.pair.changing():
             removed = await servers.remove_all_unused(
                 unit.nitro, self.prefix, set(todo.values())
             )
@@ -376,14 +381,14 @@ class Group:
         """Remove the server object of a member that is gone, once, if nobody has it."""
         if address in self._tidy:
             return
-        async with self.pair.changing:
+        async with self.pair.changing():
             if await servers.remove_unused(unit.nitro, self.prefix, address.ip):
                 self.pair.ledger.note(self._key(address))
         self._tidy.add(address)
 
     async def _bind(self, unit: Unit, wanted: Wanted) -> None:
         """Bind a member, to the server object that its address has."""
-        async with self.pair.changing:
+        async with self.pair.changing():
             server = await servers.find_or_add(
                 unit.nitro, self.prefix, wanted.address.ip
             )
@@ -392,7 +397,7 @@ class Group:
 
     async def _make(self, unit: Unit, change: Change, address: Address) -> None:
         """Carry out a change, after those that others make just now."""
-        async with self.pair.changing:
+        async with self.pair.changing():
             await self._call(unit, change, address)
 
     async def _call(self, unit: Unit, change: Change, address: Address) -> None:

@@ -1,8 +1,11 @@
 """Which service group of which appliance a request is about.
 
 `driver` asks with an lbSpec or lbInfo; what is found here is shared by all requests, so
-that an appliance has one session of ours, one change at a time and one saver.
+that an appliance has one session of ours, one change at a time and one saver. A unit that
+is named alone and with its other one has two savers, and one of all else.
 """
+
+import asyncio
 
 from collections.abc import Mapping, Sequence
 
@@ -110,6 +113,8 @@ class LoadBalancers:
         """Save what is not saved, and end all sessions."""
         for pair in self._pairs.values():
             await pair.close()
+        # After all saving: several pairs may have one unit.
+        await asyncio.gather(*(unit.close() for unit in self._units.values()))
 
     def _pair(self, devices: Sequence[Device]) -> Pair:
         """Return the one pair of these units, in whatever order they are named."""

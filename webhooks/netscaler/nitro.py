@@ -11,13 +11,15 @@ about resources.
 import asyncio
 import contextlib
 
+from datetime import timedelta
+
 import attrs
 import structlog
 
 from lbcf.sdk import Clock
 from webhooks.device.connection import Connection
 from webhooks.device.devices import Device
-from webhooks.device.errors import Busy, DeviceError, Unreadable
+from webhooks.device.errors import Busy, DeviceError, Unreachable, Unreadable
 from webhooks.device.replies import Document, Reply
 from webhooks.device.retries import until_free
 from webhooks.device.secrets import Login, Secrets
@@ -30,6 +32,7 @@ from webhooks.netscaler.errors import (
     WrongLogin,
     refusal,
 )
+from webhooks.netscaler.reading import looked_at
 from webhooks.netscaler.replies import number_of, text_of
 
 
@@ -43,6 +46,12 @@ _SERVER_ERROR = 500
 MOST_ITEMS = 50
 """In one bulk request: a slow appliance, too, is to be through with it in the time that an
 answer has."""
+
+DENIED_PAUSE = timedelta(seconds=60)
+"""Between two logins that were refused: some appliances lock users out."""
+
+LAST_LOGIN = timedelta(seconds=3)
+"""How long one that is under way at the driver's end may take; a dead unit never ends it."""
 
 _log = structlog.get_logger(__name__)
 
@@ -60,19 +69,40 @@ class Session:
     token: str = attrs.field(repr=False)
 
 
+@attrs.frozen(eq=False)
+class _Entering:
+    """A login that is under way, or was."""
+
+    login: Login
+    task: asyncio.Task[None]
+
+
 @attrs.define(eq=False)
 class Nitro:
     """The NITRO interface of one unit.
 
     A session is opened with the first call and kept: the appliance bears few at a time
     (NITRO error 445), and logging in is slow. It ends after 30 minutes without a call.
+
+    Attributes:
+        connection: to the unit.
+        secrets: who the driver is to it.
+        clock: for pauses.
+        changing: held, with that of the other unit of a pair, for a change and what it
+            depends on; the management of an appliance bears few at a time, and servers
+            are shared between members of whatever load balancer.
     """
 
     connection: Connection
     secrets: Secrets
     clock: Clock
     _session: Session | None = attrs.field(default=None, init=False)
-    _entering: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
+    _closed: bool = attrs.field(default=False, init=False)
+    _entering: _Entering | None = attrs.field(default=None, init=False)
+    _denied: tuple[Login, float, WrongLogin] | None = attrs.field(
+        default=None, init=False
+    )
+    changing: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
 
     @property
     def device(self) -> Device:
@@ -129,7 +159,14 @@ class Nitro:
         return True
 
     async def close(self) -> None:
-        """End the session, if the unit is there to hear it."""
+        """End the session, if the unit is there to hear it; there is none after it."""
+        # A reading that nobody waits for any more may go on: it must not log in again.
+        self._closed = True
+        if self._entering is not None:
+            # What comes of a login that is under way has to be given back, too.
+            login, seconds = self._entering.task, LAST_LOGIN.total_seconds()
+            await asyncio.wait([login], timeout=seconds)
+            login.cancel()
         session, self._session = self._session, None
         if session is not None:
             # Unheard, it ends by itself when nobody has used it for a while.
@@ -154,16 +191,50 @@ class Nitro:
     async def _entered(self) -> Session:
         """Return a session of the user that the Secret says now."""
         login = self.secrets.login(self.device)
-        async with self._entering:
-            if self._session is None or self._session.login != login:
-                self._session = await self._enter(login)
-            return self._session
+        while self._session is None or self._session.login != login:
+            entering = self._begun(login)
+            try:
+                # Shielded: where one gives up in the middle of a login, the unit would
+                # keep a session that nobody knows of.
+                await asyncio.shield(entering.task)
+            except DeviceError:
+                if entering.login == login:
+                    raise
+        return self._session
 
-    async def _enter(self, login: Login) -> Session:
-        """Log in."""
+    def _begun(self, login: Login) -> _Entering:
+        """Return the login that is under way; begin one where none is."""
+        if self._entering is None or self._entering.task.done():
+            if self._closed:
+                raise Unreachable(f"{self.device} is not asked: the driver stops")
+            self._check_denied(login)
+            self._entering = _Entering(login, asyncio.create_task(self._enter(login)))
+            self._entering.task.add_done_callback(looked_at)
+        return self._entering
+
+    def _check_denied(self, login: Login) -> None:
+        """Refuse what the unit refused a moment ago.
+
+        Raises:
+            WrongLogin: the same.
+        """
+        if self._denied is None:
+            return
+        denied, until, error = self._denied
+        if denied == login and self.clock.monotonic() < until:
+            # It is raised by many: a trace of all of them would only grow.
+            raise error.with_traceback(None)
+
+    async def _enter(self, login: Login) -> None:
+        """Log in, and keep the session."""
         body = {"login": {"username": login.username, "password": login.password}}
-        answer = await self._said(Call("POST", _CONFIG + "login", body), None)
-        return Session(login, text_of(answer, "sessionid"))
+        try:
+            answer = await self._said(Call("POST", _CONFIG + "login", body), None)
+        except WrongLogin as error:
+            until = self.clock.monotonic() + DENIED_PAUSE.total_seconds()
+            self._denied = (login, until, error)
+            raise
+        self._session = Session(login, text_of(answer, "sessionid"))
 
     async def _said(self, call: Call, session: Session | None) -> Document:
         """Send one request; return what the unit says if it is no error."""

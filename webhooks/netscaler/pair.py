@@ -6,8 +6,9 @@ synchronisation. Which one it is can change between any two calls, so it is neve
 """
 
 import asyncio
+import contextlib
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 
 import attrs
@@ -61,14 +62,11 @@ class Pair:
         clock: for the period.
         save_period: between two saves of their configuration.
         ledger: what is on their disks.
-        changing: held for a change and what it depends on; the management of an
-            appliance bears few at a time, and servers are shared between members.
     """
 
     units: Sequence[Nitro]
     clock: Clock
     save_period: timedelta = PERIOD
-    changing: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
     ledger: Ledger = attrs.field(init=False)
 
     @ledger.default
@@ -76,6 +74,18 @@ class Pair:
         """Return a ledger in which nothing is noted."""
         name = ", ".join(str(unit.device) for unit in self.units)
         return Ledger(Saver(name, self.save, self.clock, self.save_period))
+
+    @contextlib.asynccontextmanager
+    async def changing(self) -> AsyncIterator[None]:
+        """Let one change at a time be made on any of the units, for a block.
+
+        Other pairs may have one of them, too; in one order, so that no two wait for
+        each other.
+        """
+        async with contextlib.AsyncExitStack() as held:
+            for unit in sorted(self.units, key=lambda one: str(one.device)):
+                await held.enter_async_context(unit.changing)
+            yield
 
     async def primary(self) -> Unit:
         """Return the unit that is primary now.
@@ -95,9 +105,8 @@ class Pair:
         return _chosen(found, failures)
 
     async def close(self) -> None:
-        """Save what is not saved, and end the sessions."""
+        """Save what is not saved."""
         await self.ledger.close()
-        await asyncio.gather(*(unit.close() for unit in self.units))
 
     async def save(self) -> None:
         """Have the primary write its configuration to disk; it tells the other."""

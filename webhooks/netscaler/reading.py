@@ -35,7 +35,7 @@ class SharedReading(Generic[_T]):
         """
         if self._next is None:
             self._next = asyncio.create_task(self._begun())
-            self._next.add_done_callback(_looked_at)
+            self._next.add_done_callback(looked_at)
         # Shielded: one who gives up must not take the reading from the others.
         return await asyncio.shield(self._next)
 
@@ -47,7 +47,7 @@ class SharedReading(Generic[_T]):
             return await self.read()
 
 
-def _looked_at(task: asyncio.Task[_T]) -> None:
-    """Take notice of the error of a reading that all have given up."""
+def looked_at(task: asyncio.Task[_T]) -> None:
+    """Take notice of the error of a task that all have given up waiting for."""
     if not task.cancelled():
         task.exception()

@@ -133,8 +133,8 @@ async def remove_unused(nitro: Nitro, prefix: str, ip: IPAddress) -> bool:
     """Remove the server object of an address if it is ours, and no member has it.
 
     An appliance takes a server's members along with it: nobody may bind one between
-    the question and the removal. Our own changes wait for each other, and on ours is
-    written that it goes.
+    the question and the removal. Our own changes on a unit wait for each other, whatever
+    load balancer they are for, and on ours is written that it goes.
 
     Returns:
         Whether it was removed.
