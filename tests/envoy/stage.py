@@ -138,10 +138,10 @@ class Stage:
         """Where clients reach it."""
         return f"http://{self.listen}/"
 
-    def create(self, **attributes: str) -> CreateLoadBalancerRequest:
-        """Return a request to make it."""
+    def create(self, owner: str = "lb", **attributes: str) -> CreateLoadBalancerRequest:
+        """Return a request to make it for a LoadBalancer."""
         return CreateLoadBalancerRequest(
-            record_id="lb", lb_spec=self.lb_info, attributes={**QUICK, **attributes}
+            record_id=owner, lb_spec=self.lb_info, attributes={**QUICK, **attributes}
         )
 
     def remake(self, **attributes: str) -> EnsureLoadBalancerRequest:

@@ -269,14 +269,53 @@ async def test_a_full_disk(stage: Stage, start_server: StartServer) -> None:
     )
 
 
-async def test_state_that_cannot_be_read(stage: Stage) -> None:
-    """The driver does not start: what it does not know it would take away."""
-    await stage.envoy()
+async def _of_a_backup(stage: Stage, *, is_broken: bool) -> str:
+    """Have an older file of the state, in which are others; return the epoch before."""
     driver = await stage.driver()
     await driver.create_load_balancer(stage.create())
+    await driver.ensure_backend(stage.ensure("old", "198.18.0.1:80"))
+    (path,) = (stage.folder / "balancers").iterdir()
+    backup = path.read_bytes()
+    await driver.ensure_backend(stage.ensure("new", "198.18.0.2:80"))
+    await driver.deregister_backend(stage.deregister("old", "198.18.0.1:80"))
+    epoch = (await driver.list_backends(stage.list())).epoch
     await driver.stop()
-    path = next((stage.folder / "balancers").iterdir())
-    path.write_text("{")
+    if is_broken:
+        path.write_text("{")
+        with pytest.raises(OSError, match="put it back from a backup"):
+            await stage.driver()
+    path.write_bytes(backup)
+    return epoch
 
-    with pytest.raises(OSError, match="put it back from a backup"):
-        await stage.driver()
+
+async def test_state_that_cannot_be_read(stage: Stage) -> None:
+    """The driver does not start: what it does not know it would take away.
+
+    What is put back is older, so that members are registered anew.
+    """
+    await stage.envoy()
+    before = await _of_a_backup(stage, is_broken=True)
+
+    driver = await stage.driver()
+    listed = await driver.list_backends(stage.list())
+    await driver.ensure_backend(stage.ensure("new", "198.18.0.2:80"))
+    await driver.stop()
+    again = await (await stage.driver()).list_backends(stage.list())
+
+    assert ["old"] == [one.record_id for one in listed.backends]
+    assert before != listed.epoch == again.epoch
+
+
+async def test_state_that_a_person_puts_back(stage: Stage) -> None:
+    """It says that it is older, for nothing else does; Envoys have what is theirs all the same."""
+    envoy = await stage.envoy()
+    before = await _of_a_backup(stage, is_broken=False)
+    (stage.folder / "restored").write_text("2026-11-28\n")
+
+    driver = await stage.driver()
+    listed = await settled(lambda: driver.list_backends(stage.list()))
+    await driver.ensure_backend(stage.ensure("new", "198.18.0.2:80"))
+
+    assert listed is not None
+    assert before != listed.epoch
+    assert {"198.18.0.1:80", "198.18.0.2:80"} == set(await envoy.members(stage.listen))

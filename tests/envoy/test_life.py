@@ -279,7 +279,7 @@ async def test_what_an_envoy_refuses_is_told_in_its_words(
     stage.listen = f"127.0.0.1:{taken.sockets[0].getsockname()[1]}"
 
     with pytest.raises(Fail, match=r"Envoy envoy-1 refused it: .*[Aa]ddress"):
-        await driver.create_load_balancer(stage.create())
+        await driver.create_load_balancer(stage.create("other"))
     with pytest.raises(Fail, match="Envoy envoy-1 refused it"):
         await driver.ensure_backend(stage.ensure("one", server.address))
     gone = await driver.deregister_backend(stage.deregister("one", server.address))
@@ -327,13 +327,13 @@ async def test_nobody_gets_connections_of_others(
     await stage.envoy()
     stage.listen = f"{mine}:{port}"
     await driver.create_load_balancer(stage.create())
-    other = msgspec.structs.replace(stage.create(), namespace="shop")
+    other = msgspec.structs.replace(stage.create("other"), namespace="shop")
 
     with pytest.raises(Fail, match="of another namespace"):
         await driver.create_load_balancer(other)
     stage.listen = f"{theirs}:{port}"
     with pytest.raises(Fail, match="would also be those of"):
-        await driver.create_load_balancer(stage.create())
+        await driver.create_load_balancer(stage.create("other"))
 
 
 async def test_a_pool_gives_each_its_address(

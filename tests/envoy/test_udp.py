@@ -151,7 +151,7 @@ async def test_tcp_and_udp_have_one_port(
     web = await start_server("one")
     await registered(driver, stage, "one", web.address)
     tcp, stage.listen = stage.listen, f"{stage.listen}/UDP"
-    datagrams = await driver.create_load_balancer(stage.create(protocol="http"))
+    datagrams = await driver.create_load_balancer(stage.create("udp", protocol="http"))
     known = {"fleet": "edge", "listen": f"{tcp}/udp"}
     async with served("a") as at:
         await registered(driver, stage, "a", at["a"])
@@ -161,7 +161,7 @@ async def test_tcp_and_udp_have_one_port(
 
         assert known == datagrams.lb_info
         assert {f"lbcf/{tcp}", f"lbcf/{tcp}/udp"} == set(await envoy.listeners())
-        assert isinstance(await driver.delete_load_balancer(stage.delete()), Succ)
+        assert isinstance(await driver.delete_load_balancer(stage.delete("udp")), Succ)
         assert [web.address] == list(await envoy.members(tcp))
         assert [f"lbcf/{tcp}"] == await envoy.listeners()
 

@@ -181,6 +181,21 @@ def parse_attributes(attributes: Mapping[str, str], *, udp: bool = False) -> Set
     )
 
 
+def difference(
+    some: Mapping[str, str], others: Mapping[str, str], *, udp: bool
+) -> tuple[str, str, str] | None:
+    """Return the first attribute that differs, and its values; None: all are the same.
+
+    What is unsaid counts as its default, of which some are others for `udp`.
+    """
+    unsaid = {**DEFAULTS, **(_OF_UDP if udp else {})}
+    mine, theirs = {**unsaid, **some}, {**unsaid, **others}
+    for name in unsaid:
+        if mine[name] != theirs[name]:
+            return name, mine[name], theirs[name]
+    return None
+
+
 def _check_together(
     attributes: Mapping[str, str], said: Mapping[str, str], *, http: bool, udp: bool
 ) -> None:

@@ -12,7 +12,7 @@ from ipaddress import IPv4Address, IPv6Address
 import attrs
 import msgspec
 
-from webhooks.envoy.attributes import Settings, parse_attributes
+from webhooks.envoy.attributes import Settings, difference, parse_attributes
 from webhooks.envoy.errors import InvalidInput
 from webhooks.shared import identity
 from webhooks.shared.addresses import Address, IPAddress, read_address
@@ -142,15 +142,21 @@ class Member(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     draining: bool = False
 
 
-class Balancer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Balancer(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True
+):
     """A load balancer as it shall be.
+
+    What has its default is not written: a driver before the field reads that, too.
 
     Attributes:
         fleet, listen: its identity.
         namespace: of the LoadBalancers that it is; those of others are refused.
         owners: ids of these, of which the last one takes it away.
-        attributes: as users said them, checked.
+        attributes: as users said them, checked; all owners want these, or did when they were made.
         members: by record, in the order in which they came.
+        uncounted: addresses of members at which Envoys may have more under way than they report.
+        wishes: attributes of owners that want others than there are, by owner.
     """
 
     fleet: str
@@ -159,6 +165,8 @@ class Balancer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     owners: frozenset[str]
     attributes: dict[str, str]
     members: dict[str, Member] = {}
+    uncounted: frozenset[str] = frozenset()
+    wishes: dict[str, dict[str, str]] = {}
 
     @property
     def identity(self) -> Identity:
@@ -189,14 +197,41 @@ class Balancer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self._with({r: m for r, m in self.members.items() if r != record})
 
     def owned(self, owner: str, attributes: Mapping[str, str]) -> "Balancer":
-        """Return it as one of its owners wants it."""
-        owners = self.owners | {owner}
-        return msgspec.structs.replace(self, owners=owners, attributes=dict(attributes))
+        """Return it as one of its owners wants it, if all others do; else with that wish."""
+        wishes = {**self.wishes, owner: dict(attributes)}
+        return self._of(self.owners | {owner}, wishes)
 
     def left_by(self, owner: str) -> "Balancer | None":
-        """Return it without an owner; None: there is no other."""
+        """Return it without an owner, as the others want it; None: there is no other."""
+        wishes = {one: said for one, said in self.wishes.items() if one != owner}
         owners = self.owners - {owner}
-        return msgspec.structs.replace(self, owners=owners) if owners else None
+        return self._of(owners, wishes) if owners else None
+
+    def opponent(self, owner: str, attributes: Mapping[str, str]) -> str | None:
+        """Return another owner that does not want these attributes; None: there is none."""
+        others = (
+            one
+            for one in sorted(self.owners - {owner})
+            if self._differ(self.wishes.get(one, self.attributes), attributes)
+        )
+        return next(others, None)
+
+    def _differ(self, some: Mapping[str, str], others: Mapping[str, str]) -> bool:
+        return difference(some, others, udp=self.identity.udp) is not None
+
+    def _of(
+        self, owners: frozenset[str], wishes: Mapping[str, dict[str, str]]
+    ) -> "Balancer":
+        """Return it with these owners, and what they want if that is the same."""
+        wanted = [wishes.get(one, self.attributes) for one in sorted(owners)]
+        agreed = not any(self._differ(wanted[0], one) for one in wanted)
+        attributes = wanted[0] if agreed else self.attributes
+        open_wishes = {
+            one: said for one, said in wishes.items() if self._differ(said, attributes)
+        }
+        return msgspec.structs.replace(
+            self, owners=owners, attributes=attributes, wishes=open_wishes
+        )
 
     def shares(self, record: str) -> bool:
         """Tell whether another record in service has the address of a record."""

@@ -41,7 +41,7 @@ from lbcf.sdk import (
     ValidateBackendRequest,
     ValidateLoadBalancerRequest,
 )
-from webhooks.envoy.attributes import Settings, parse_attributes
+from webhooks.envoy.attributes import Settings, difference, parse_attributes
 from webhooks.envoy.balancers import (
     Balancer,
     Identity,
@@ -52,7 +52,7 @@ from webhooks.envoy.balancers import (
 )
 from webhooks.envoy.errors import EnvoyError, InvalidInput, NotCreated, NotYet
 from webhooks.envoy.fleets import Fleet, some
-from webhooks.envoy.keeper import Keeper
+from webhooks.envoy.keeper import Edit, Keeper
 from webhooks.envoy.parameters import parse_options
 from webhooks.shared.addresses import Address, read_address
 from webhooks.shared.outcomes import DRY_RUN
@@ -78,7 +78,7 @@ class EnvoyDriver(Driver):
         keeper: of the state.
         listeners: rules of `FLEET/IP:PORT` that load balancers may listen on.
         addresses: which ones members may have.
-        patience: how long an operation waits for Envoys.
+        patience: how long an operation waits for Envoys, and for the disk.
     """
 
     member_key = MemberKey.RECORD
@@ -101,7 +101,14 @@ class EnvoyDriver(Driver):
         await self.keeper.close()
 
     async def healthz(self) -> bool:
-        """Tell whether this process has the state directory."""
+        """Tell whether this process has the state directory, and can write there.
+
+        Raises:
+            Fail: says what is wrong with the directory.
+        """
+        trouble = self.keeper.trouble(self.patience)
+        if trouble is not None:
+            raise Fail(str(trouble))
         return self.keeper.is_open
 
     async def validate_load_balancer(
@@ -133,10 +140,12 @@ class EnvoyDriver(Driver):
         """Take all of it away from the Envoys."""
         async with _attempt():
             await self.keeper.ready()
-            known = self._to_delete(request)
+            known, *others = self._to_delete(request)
             if request.dry_run:
                 return DRY_RUN
-            await self.keeper.change(known, partial(_left_by, request.record_id))
+            # The others first: who has acknowledged that one is gone has them no more.
+            for one in (*others, known):
+                await self._change(one, partial(_left_by, request.record_id))
             if self.keeper.find(known) is not None:
                 return Succ(
                     msg=f"{known} stays: it is that of another LoadBalancer, too"
@@ -162,7 +171,7 @@ class EnvoyDriver(Driver):
             _checked(known, self.keeper.find(known), member)
             if request.dry_run:
                 return DRY_RUN
-            await self.keeper.change(
+            await self._change(
                 known, lambda one: _checked(known, one, member).having(member)
             )
             await self._acknowledged(known, needs_envoy=True)
@@ -174,11 +183,12 @@ class EnvoyDriver(Driver):
             known, record = parse_identity(request.lb_info), request.record_id
             balancer = await self._with(known, record)
             if balancer is None:
+                await self._written(known)
                 await self._acknowledged(known, members_alone=True)
                 return Succ(msg="no such member")
             if request.dry_run:
                 return DRY_RUN
-            await self.keeper.change(known, partial(_drained, record))
+            await self._change(known, partial(_drained, record))
             await self._acknowledged(known, members_alone=True)
             after = self.keeper.find(known)
             if after is None or record not in after.members:
@@ -193,25 +203,26 @@ class EnvoyDriver(Driver):
         """
         async with _attempt():
             known, record = parse_identity(request.lb_info), request.record_id
-            balancer = await self._with(known, record)
+            await self.keeper.ready()
             if request.dry_run:
                 return DRY_RUN
-            if balancer is not None:
-                await self.keeper.change(known, partial(_taken_out, record))
+            # Also where it is out already: that may not be on disk, and no Envoy was told then.
+            await self._change(known, partial(_taken_out, record))
             await self._acknowledged(known, members_alone=True)
         return Succ()
 
     async def list_backends(self, request: ListBackendsRequest) -> ListBackendsAnswer:
-        """List the members; the epoch is that of the state directory."""
+        """List the members; the epoch names what the state directory remembers of them."""
         async with _attempt():
             known = parse_identity(request.lb_info)
             await self.keeper.ready()
+            await self._written(known)
             balancer = self.keeper.find(known)
             if balancer is None:
                 raise _no_such(known)
             late = await self._late(known)
         return ListBackendsAnswer(
-            epoch=self.keeper.epoch,
+            epoch=self.keeper.memory,
             backends=[_listed(one, late) for one in balancer.members.values()],
         )
 
@@ -231,8 +242,7 @@ class EnvoyDriver(Driver):
         Raises:
             InvalidInput: says where it may.
         """
-        place = f"{known.fleet}/{known.listen}"  # for TCP and UDP alike
-        why = why_not(self.listeners, partial(fnmatchcase, place), namespace)
+        why = why_not(self.listeners, partial(is_listener, known), namespace)
         if why:
             raise InvalidInput(f"listen: {known} {why} (--allow-listeners)")
 
@@ -262,16 +272,20 @@ class EnvoyDriver(Driver):
         known = self._identity(placed(said, settings).render(), request.namespace)
         return known, self._listening(known, settings, request.namespace)
 
-    def _to_delete(self, request: DeleteLoadBalancerRequest) -> Identity:
-        """Return what is to go; its address is unknown where its creation was never answered.
+    def _to_delete(self, request: DeleteLoadBalancerRequest) -> Sequence[Identity]:
+        """Return what is to go, at least one.
+
+        The address is unknown where the creation was never answered, and creations that were
+        not answered may have left others.
 
         Raises:
             InvalidInput: what the request has can be read as none.
         """
-        if request.lb_info:
-            return parse_identity(request.lb_info)
-        known = parse_identity(request.lb_spec)
-        return self.keeper.made_for(known.fleet, request.record_id) or known
+        known = parse_identity(request.lb_info or request.lb_spec)
+        made = self.keeper.made_for(known.fleet, request.record_id)
+        if request.lb_info or not made:
+            return [known, *(one for one in made if one != known)]
+        return made
 
     async def _made(
         self,
@@ -285,22 +299,53 @@ class EnvoyDriver(Driver):
             EnvoyError: not all Envoys have it.
         """
         await self.keeper.ready()
-        rivals = self.keeper.rivals(known, there)
+        is_new, owner = (
+            isinstance(request, CreateLoadBalancerRequest),
+            request.record_id,
+        )
+        # Creations that were not answered may have made it at other addresses.
+        made = self.keeper.made_for(known.fleet, owner) if is_new else []
+        given_up = [one for one in made if one != known]
+        rivals = [
+            one
+            for one in self.keeper.rivals(known, there)
+            if one.identity not in given_up or one.left_by(owner) is not None
+        ]
         if rivals:
             raise InvalidInput(
                 f"listen: connections to {known} would also be those of the load balancer "
                 f"that listens on {rivals[0].listen}: choose another port or address"
             )
+        edit = partial(_owned, known, request)
         if request.dry_run:
+            _check_agreed(known, edit(self.keeper.find(known)), request)
             return DRY_RUN
-        await self.keeper.change(known, partial(_owned, known, request))
+        for one in given_up:
+            await self._change(one, partial(_left_by, owner))
+        await self._change(known, edit)
+        _check_agreed(known, self.keeper.find(known), request)
         await self._acknowledged(known, needs_envoy=True)
-        is_new = isinstance(request, CreateLoadBalancerRequest)
         return Succ(
             lb_info=known.render() if is_new else None,
             lock_key=known.lock_key,
             ingress=_ingress(known),
         )
+
+    async def _change(self, known: Identity, edit: Edit) -> None:
+        """Change a load balancer; returns when it is on disk and due to the Envoys.
+
+        Raises:
+            EnvoyError: it is not, for now or for good.
+        """
+        await self.keeper.change(known, edit, self.patience)
+
+    async def _written(self, known: Identity) -> None:
+        """Wait until what is wanted of a load balancer is on disk and due to the Envoys.
+
+        Raises:
+            EnvoyError: it is not, for now or for good.
+        """
+        await self._change(known, lambda one: one)
 
     def _member_address(self, text: str) -> Address:
         """Read the address of a member that is to come.
@@ -389,9 +434,17 @@ class EnvoyDriver(Driver):
         """
         if balancer.shares(record):
             return Succ(msg="another record has the same address, and goes on there")
-        address = balancer.members[record].address
+        address, fleet = balancer.members[record].address, self.keeper.fleet(known)
         settling = balancer.settings.connect_timeout
-        left = self.keeper.fleet(known).left(known.name, address, settling)
+        left = fleet.left(known.name, address, settling)
+        why = "it has not reported yet"
+        if address in balancer.uncounted:
+            # None of them may say that it is over: what is left may be what they do not count.
+            left = dict.fromkeys(fleet.connected())
+            why = (
+                "the load balancer's cluster, or the member's zone, was changed while it was in, "
+                "and Envoy does not count what it had before"
+            )
         if not left:
             return Succ()
         counts = [one for one in left.values() if one is not None]
@@ -402,10 +455,30 @@ class EnvoyDriver(Driver):
             ]
         )
         return Running(
-            msg=f"requests or connections left: {where} (?: it has not reported yet)",
+            msg=f"requests or connections left: {where} (?: {why})",
             retry_after=ASK_AGAIN,
             active_connections=sum(counts) if counts else None,
         )
+
+
+def is_listener(known: Identity, rule: str) -> bool:
+    """Tell whether a rule of `FLEET/IP:PORT` means a listener, for TCP and UDP alike.
+
+    Each part is compared for itself: else `?` would be the colon before a port, too, and
+    `*:8???` port 9 of `[2001:db8::8]`. A rule without all parts is compared with the whole.
+    """
+    place = f"{known.fleet}/{known.listen}"
+    parts, asked = _parts(place), _parts(rule)
+    if not all(asked):
+        return fnmatchcase(place, rule)
+    return all(map(fnmatchcase, parts, asked))
+
+
+def _parts(place: str) -> tuple[str, str, str]:
+    """Return fleet, address and port; one that is not there is empty."""
+    fleet, _, rest = place.partition("/")
+    address, _, port = rest.rpartition(":")
+    return fleet, address, port
 
 
 @asynccontextmanager
@@ -449,10 +522,10 @@ def _owned(
     request: CreateLoadBalancerRequest | EnsureLoadBalancerRequest,
     before: Balancer | None,
 ) -> Balancer:
-    """Return a load balancer as one of its owners wants it.
+    """Return a load balancer as one of its owners wants it, if the others do.
 
     Raises:
-        InvalidInput: it is that of another namespace.
+        InvalidInput: it is that of another namespace, or of others who want it otherwise.
     """
     if before is None:
         namespace = request.namespace
@@ -462,7 +535,34 @@ def _owned(
             f"listen: {known} is that of a load balancer of another namespace: choose "
             "another port or address"
         )
+    if request.record_id not in before.owners:
+        _check_agreed(known, before, request)
     return before.owned(request.record_id, request.attributes)
+
+
+def _check_agreed(
+    known: Identity,
+    balancer: Balancer | None,
+    request: CreateLoadBalancerRequest | EnsureLoadBalancerRequest,
+) -> None:
+    """Refuse attributes that other owners of the same listener do not want.
+
+    The wish of an owner is kept: what all of them ask for, one after the other, is done.
+
+    Raises:
+        InvalidInput: names one of them, and the attribute.
+    """
+    there = balancer.attributes if balancer else request.attributes
+    found = difference(there, request.attributes, udp=known.udp)
+    owner = balancer and balancer.opponent(request.record_id, request.attributes)
+    if found is None or owner is None:
+        return
+    name, theirs, mine = found
+    raise InvalidInput(
+        f"attributes: {known} is that of LoadBalancer {owner} (its UID), too, and {name} is "
+        f"{theirs!r:.60} there, and {mine!r:.60} here: give all that listen there the same "
+        "attributes, or choose another port or address"
+    )
 
 
 def _checked(known: Identity, balancer: Balancer | None, member: Member) -> Balancer:

@@ -33,9 +33,9 @@ def of_ours(report: Report, names: AbstractSet[str]) -> Report:
     return {name: loads for name, loads in report.items() if name in names}
 
 
-@attrs.define
+@attrs.define(eq=False)
 class Reporting:
-    """One stream of load reports.
+    """One stream of load reports; two that have reported the same are two.
 
     Attributes:
         report: the latest.

@@ -98,6 +98,30 @@ def resources(balancer: Balancer, epoch: str) -> Sequence[Resource]:
     ]
 
 
+def noted(before: Balancer | None, after: Balancer | None) -> Balancer | None:
+    """Return a load balancer that knows where Envoys will not count all that they have.
+
+    A cluster that changes is another one to Envoy, with hosts of its own, and so is a host
+    whose locality changes. What is under way at those before goes on, in no load report.
+    """
+    if before is None or after is None or after.identity.udp:
+        return after
+    was = _cluster(before.identity, before.settings)
+    is_other = was != _cluster(after.identity, after.settings)
+    zones = {one.address: one.zone for one in endpoints(before.members)}
+    uncounted = frozenset(
+        one.address
+        for one in endpoints(after.members)
+        if one.address in zones
+        and (
+            is_other
+            or one.address in before.uncounted
+            or one.zone != zones[one.address]
+        )
+    )
+    return msgspec.structs.replace(after, uncounted=uncounted)
+
+
 def version(epoch: str, content: Json) -> str:
     """Return the version of a content: the same for the same, whoever makes it."""
     digest = hashlib.sha256(msgspec.json.encode(content, order="deterministic"))

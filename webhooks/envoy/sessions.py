@@ -87,16 +87,20 @@ class Session:
         An Envoy that cannot open the listener has the members all the same.
         """
         clusters = self.subscriptions[Kind.CLUSTER]
-        is_nowhere = name not in clusters.held and (
-            clusters.offered is None or name not in clusters.offered.names
-        )
+        is_nowhere = name not in clusters.held and not clusters.is_sent(name)
         return self._has(Kind.ENDPOINTS, name, snapshot) or (
             clusters.is_open and is_nowhere
         )
 
     def _has(self, kind: Kind, name: str, snapshot: Snapshot) -> bool:
-        """Tell whether the Envoy has one resource as it shall be."""
+        """Tell whether the Envoy has one resource as it shall be.
+
+        What was sent and is not answered yet may be taken up at any moment. A change that is
+        undone meanwhile makes the version that is held the one that is wanted, once more.
+        """
         subscription, wanted = self.subscriptions[kind], snapshot[kind].get(name)
+        if subscription.is_sent(name):
+            return False
         if wanted is None:
             return name not in subscription.held
         return subscription.held.get(name) == wanted.version

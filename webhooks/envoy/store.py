@@ -2,6 +2,7 @@
 
     DIRECTORY/lock              held by the one process that uses the directory
     DIRECTORY/epoch             names this state; versions of resources begin with it
+    DIRECTORY/restored          names the last time that older files were put back; mostly there is none
     DIRECTORY/envoys.json       Envoys that are, or may be, there, by fleet
     DIRECTORY/balancers/*.json  a file for each load balancer
 
@@ -87,6 +88,24 @@ class Store:
             self._replace(path, new.encode())
         return path.read_text().strip()
 
+    @property
+    def restored(self) -> str:
+        """What changes when older files are put back, as from a backup; empty: none were.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        path = self._restored
+        return path.read_text().strip() if path.exists() else ""
+
+    def restore(self, new: str) -> None:
+        """Have `restored` change: files that cannot be read are put back before the next start.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        self._replace(self._restored, new.encode())
+
     def load(self) -> Mapping[Identity, Balancer]:
         """Read all load balancers.
 
@@ -133,6 +152,10 @@ class Store:
     def _balancers(self) -> Path:
         return self.folder / "balancers"
 
+    @property
+    def _restored(self) -> Path:
+        return self.folder / "restored"
+
     def _replace(self, path: Path, content: bytes) -> None:
         """Have a file say something else, all of it or nothing."""
         partial = path.with_name(path.name + _PARTIAL)
@@ -165,5 +188,7 @@ def _read(path: Path, kind: type[_T]) -> _T:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except msgspec.MsgspecError as error:
         raise OSError(
-            f"{path} cannot be read ({error}): put it back from a backup"
+            f"{path} cannot be read ({error}): put it back from a backup; members that it "
+            "does not have are registered anew then, and those that were deregistered since "
+            "are in service again, listed as orphans (docs/envoy.md, restarts)"
         ) from error

@@ -117,8 +117,14 @@ class Subscription:
             self.held.update(asked.has)
             self._greeted = bool(asked.has)
         self._subscribe(asked)
+        accepted = self._answered(asked)
+        # What was on its way before it was to be sent again does not count.
         for name in self._again & self.held.keys():
             self.held[name] = ""
+        return accepted
+
+    def _answered(self, asked: Asked) -> Offer | None:
+        """Note what a request says of the response on its way; return that if it accepts it."""
         if self.offered is None or asked.nonce != self.nonce:
             return None
         offer, self.offered = self.offered, None
@@ -153,9 +159,16 @@ class Subscription:
         self._alone -= offer.names
 
     def _refuse(self, offer: Offer, text: str) -> None:
-        """Note what the Envoy does not take, or find out which it is."""
+        """Note what the Envoy does not take, or find out which it is.
+
+        It takes what it can of a response that it refuses: which version it has of any is
+        unknown until that was sent alone.
+        """
         if len(offer.names) > 1:
             self._alone |= offer.names
+            for name in offer.names:
+                if self._all or name in self._names:
+                    self.held[name] = ""
             return
         for name in offer.names:
             resource = offer.resources.get(name)
@@ -167,6 +180,10 @@ class Subscription:
         self._again.add(name)
         if name in self.held:
             self.held[name] = ""
+
+    def is_sent(self, name: str) -> bool:
+        """Tell whether the Envoy was sent something about a resource, and has not answered."""
+        return self.offered is not None and name in self.offered.names
 
     def is_foreign(self, name: str) -> bool:
         """Tell whether the Envoy has a resource of a driver with other state."""
