@@ -273,10 +273,10 @@ class Binds:
     def _look(self, bind: Bind, status: EntryStatus) -> Observation:
         """Put together what is in the view."""
         balancer = binds.as_load_balancer(bind, status)
-        users = self._view.records.by_index("load_balancer", balancer.meta.key)
+        users = self._view.records.count("load_balancer", balancer.meta.key)
         driver = self._view.driver(balancer.driver_key)
         observed = observe_entry(bind, status, driver, now=self._clock.now())
-        return observed.with_records(len(users), self._view.records.unreadable)
+        return observed.with_records(users, self._view.records.unreadable)
 
     def _now(self) -> Now:
         return read_now(self._clock)

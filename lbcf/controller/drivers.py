@@ -97,12 +97,9 @@ class DriverFinalizer:
         if old is None or new is not None:
             return
         key, view = old.driver_key, self._view
-        if view.records.by_index("driver", key) or view.load_balancers.by_index(
-            "driver", key
-        ):
-            self._look_at(key, _COUNT)
-        else:
-            self._look_at(key)
+        stores = (view.records, view.load_balancers)
+        is_needed = any(store.count("driver", key) for store in stores)
+        self._look_at(key, _COUNT if is_needed else timedelta(0))
 
     def _group_changed(
         self, old: BackendGroup | None, new: BackendGroup | None

@@ -79,10 +79,10 @@ class LoadBalancers:
     def look(self, balancer: LoadBalancer) -> Observation:
         """Put together what is in the view."""
         key, view = balancer.meta.key, self._view
-        driver, members = view.driver(balancer.driver_key), len(view.members_of(key))
+        driver, members = view.driver(balancer.driver_key), view.member_count(key)
         observed = observe_load_balancer(balancer, driver, members=members)
         unreadable = (*view.records.unreadable, *view.others.unreadable)
-        return observed.with_records(len(view.records_at(key)), unreadable)
+        return observed.with_records(view.record_count(key), unreadable)
 
     async def lock_members(self, balancer: ObjectKey, key: str) -> bool:
         """Take the locks of its records under one more key."""

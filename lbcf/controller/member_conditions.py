@@ -148,7 +148,7 @@ class DriftedCondition:
 
     def _count(self, key: ObjectKey) -> int:
         # One that goes without its member, as by abandon, leaves the list as it was.
-        return len(self._view.records_at(key))
+        return self._view.record_count(key)
 
     def read_again(self, key: ObjectKey) -> None:
         """Have the next list read though it may be the same: not all was told of it."""

@@ -96,7 +96,7 @@ class RecordQuota:
             self._wake(group.namespace, _UNUSED, but=group)
 
     def forget(self, group: ObjectKey) -> None:
-        """Forget a group that is gone."""
+        """Forget a group that is gone, or wants nothing for now; the next one has its room."""
         self._note(group, 0)
         self._wake(group.namespace)
 

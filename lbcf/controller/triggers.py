@@ -315,7 +315,7 @@ class Triggers:
         """Have a load balancer's records counted; at once if it waited for the last one."""
         found = self._view.load_balancers.get(key)
         is_ending = found is not None and found.meta.deleting_since is not None
-        if is_ending and not self._view.records_at(key):
+        if is_ending and not self._view.record_count(key):
             self._queues.load_balancers.add(key)
         else:
             self._queues.load_balancers.add_after(key, _COUNT)

@@ -336,6 +336,18 @@ class View:
         """Find all records of a load balancer that is this shard's, whoever has them."""
         return self._at("load_balancer", load_balancer)
 
+    def member_count(self, load_balancer: ObjectKey) -> int:
+        """Count the records that are registered on a load balancer, and are to stay."""
+        return self._count_at("membership", load_balancer)
+
+    def record_count(self, load_balancer: ObjectKey) -> int:
+        """Count all records of a load balancer that is this shard's, whoever has them."""
+        return self._count_at("load_balancer", load_balancer)
+
+    def _count_at(self, index: str, load_balancer: ObjectKey) -> int:
+        stores = (self.records, self.others)
+        return sum(store.count(index, load_balancer) for store in stores)
+
     def _at(self, index: str, load_balancer: ObjectKey) -> Collection[BackendRecord]:
         own = self.records.by_index(index, load_balancer)
         others = self.others.by_index(index, load_balancer)

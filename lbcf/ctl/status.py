@@ -260,7 +260,7 @@ def _driver_row(driver: LoadBalancerDriver, view: View) -> DriverRow:
         url=driver.url,
         accepted=_reason(driver.conditions, conditions.ACCEPTED),
         healthy=_reason(driver.conditions, conditions.HEALTHY),
-        load_balancers=len(view.load_balancers.by_index("driver", key)),
+        load_balancers=view.load_balancers.count("driver", key),
     )
 
 

@@ -133,7 +133,7 @@ class Item:
         limit = window / 2 if is_there else window
         if self.asked is None or now >= self.asked_at + limit.total_seconds():
             self.forget_asked()
-            self.asked, self.asked_at = asyncio.create_task(self._permission()), now
+            self.asked, self.asked_at = asyncio.ensure_future(self.permit()), now
         return self.asked
 
     def forget_asked(self) -> None:
@@ -154,9 +154,6 @@ class Item:
         else:
             return permitted
         return None
-
-    async def _permission(self) -> Permitted | None:
-        return await self.permit()
 
 
 @attrs.define(eq=False)

@@ -57,6 +57,10 @@ class Index(Generic[T]):
         """Return the objects with that value."""
         return tuple(self._found.get(term, {}).values())
 
+    def count(self, term: Hashable) -> int:
+        """Return how many objects have that value."""
+        return len(self._found.get(term, {}))
+
 
 Listener = Callable[[T | None, T | None], None]
 """Told the object before and after; cheap, never waits."""
@@ -134,6 +138,10 @@ class Store(Generic[T]):
     def by_index(self, name: str, term: Hashable) -> Collection[T]:
         """Return the objects that an index finds under a value."""
         return self._indexes[name].find(term)
+
+    def count(self, name: str, term: Hashable) -> int:
+        """Return how many objects an index finds under a value, of which no copy is made."""
+        return self._indexes[name].count(term)
 
     def on_change(self, listener: Listener[T]) -> None:
         """Call a listener for each change from now on, after those added before it.

@@ -90,6 +90,7 @@ class TestLookUp:
         assert {a_thing("a", 3, "green blue").meta.key, key("b")} == {
             thing.meta.key for thing in store.by_index("word", "blue")
         }
+        assert (0, 2) == (store.count("word", "red"), store.count("word", "blue"))
 
     def test_index_forgets_what_is_gone(self, store: Store[Thing]) -> None:
         """A deleted object is not found."""
