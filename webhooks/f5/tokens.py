@@ -8,14 +8,13 @@ import asyncio
 import contextlib
 import urllib.parse
 
-from datetime import timedelta
-
 import attrs
 import structlog
 
 from lbcf.sdk import Clock
 from webhooks.device.connection import Connection
 from webhooks.device.errors import DeviceError, Unreadable
+from webhooks.device.refused import RefusedLogin
 from webhooks.device.replies import Document
 from webhooks.device.secrets import Login, Secrets
 from webhooks.f5.errors import Denied, check
@@ -30,9 +29,6 @@ USUAL_LIFE = 1200
 
 RENEWED_AT = 0.8
 """Part of its life after which a token is replaced."""
-
-DENIED_PAUSE = timedelta(seconds=60)
-"""Between two logins that were refused: some units lock users out."""
 
 _log = structlog.get_logger(__name__)
 
@@ -60,8 +56,12 @@ class Tokens:
     secrets: Secrets
     clock: Clock
     _token: Token | None = attrs.field(default=None, init=False)
-    _denied: tuple[Login, float, Denied] | None = attrs.field(default=None, init=False)
+    _refused: RefusedLogin = attrs.field(init=False)
     _turn: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Begin with no login refused."""
+        self._refused = RefusedLogin(self.clock)
 
     async def current(self) -> Token:
         """Return a token that should be taken; get one where there is none.
@@ -77,7 +77,7 @@ class Tokens:
             known = self._token
             if known and known.login == login and now < known.renewal:
                 return known
-            self._check_denied(login, now)
+            self._refused.check(login)
             self._token = await self._fetched(login)
             if known is not None:
                 await self._end(known)
@@ -94,15 +94,6 @@ class Tokens:
         if token is not None:
             await self._end(token)
 
-    def _check_denied(self, login: Login, now: float) -> None:
-        """Refuse what the unit refused a moment ago.
-
-        Raises:
-            Denied: the same.
-        """
-        if self._denied and self._denied[0] == login and now < self._denied[1]:
-            raise self._denied[2]
-
     async def _fetched(self, login: Login) -> Token:
         """Log in."""
         device = self.connection.device
@@ -115,8 +106,7 @@ class Tokens:
         try:
             reply = check(device, await self.connection.exchange("POST", LOGIN, body))
         except Denied as error:
-            until = self.clock.monotonic() + DENIED_PAUSE.total_seconds()
-            self._denied = (login, until, error)
+            self._refused.note(login, error)
             raise
         text, life = _read_token(reply.expect_document(device))
         _log.info("f5.logged_in", device=str(device), username=login.username)

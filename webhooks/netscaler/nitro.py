@@ -20,6 +20,7 @@ from lbcf.sdk import Clock
 from webhooks.device.connection import Connection
 from webhooks.device.devices import Device
 from webhooks.device.errors import Busy, DeviceError, Unreachable, Unreadable
+from webhooks.device.refused import RefusedLogin
 from webhooks.device.replies import Document, Reply
 from webhooks.device.retries import until_free
 from webhooks.device.secrets import Login, Secrets
@@ -46,9 +47,6 @@ _SERVER_ERROR = 500
 MOST_ITEMS = 50
 """In one bulk request: a slow appliance, too, is to be through with it in the time that an
 answer has."""
-
-DENIED_PAUSE = timedelta(seconds=60)
-"""Between two logins that were refused: some appliances lock users out."""
 
 LAST_LOGIN = timedelta(seconds=3)
 """How long one that is under way at the driver's end may take; a dead unit never ends it."""
@@ -99,10 +97,12 @@ class Nitro:
     _session: Session | None = attrs.field(default=None, init=False)
     _closed: bool = attrs.field(default=False, init=False)
     _entering: _Entering | None = attrs.field(default=None, init=False)
-    _denied: tuple[Login, float, WrongLogin] | None = attrs.field(
-        default=None, init=False
-    )
+    _refused: RefusedLogin = attrs.field(init=False)
     changing: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        """Begin with no login refused."""
+        self._refused = RefusedLogin(self.clock)
 
     @property
     def device(self) -> Device:
@@ -207,23 +207,10 @@ class Nitro:
         if self._entering is None or self._entering.task.done():
             if self._closed:
                 raise Unreachable(f"{self.device} is not asked: the driver stops")
-            self._check_denied(login)
+            self._refused.check(login)
             self._entering = _Entering(login, asyncio.create_task(self._enter(login)))
             self._entering.task.add_done_callback(looked_at)
         return self._entering
-
-    def _check_denied(self, login: Login) -> None:
-        """Refuse what the unit refused a moment ago.
-
-        Raises:
-            WrongLogin: the same.
-        """
-        if self._denied is None:
-            return
-        denied, until, error = self._denied
-        if denied == login and self.clock.monotonic() < until:
-            # It is raised by many: a trace of all of them would only grow.
-            raise error.with_traceback(None)
 
     async def _enter(self, login: Login) -> None:
         """Log in, and keep the session."""
@@ -231,8 +218,7 @@ class Nitro:
         try:
             answer = await self._said(Call("POST", _CONFIG + "login", body), None)
         except WrongLogin as error:
-            until = self.clock.monotonic() + DENIED_PAUSE.total_seconds()
-            self._denied = (login, until, error)
+            self._refused.note(login, error)
             raise
         self._session = Session(login, text_of(answer, "sessionid"))
 
