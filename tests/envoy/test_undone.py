@@ -10,7 +10,7 @@ import pytest
 
 from tests.envoy.rig import BRIEF
 from tests.envoy.stage import Stage
-from tests.webhooks.troubled import settled, told
+from tests.webhooks.troubled import Ask, settled, told
 from webhooks.envoy.driver import EnvoyDriver
 from webhooks.envoy.resources import Kind, Resource
 from webhooks.envoy.sessions import Session, opened
@@ -30,19 +30,28 @@ async def _created(stage: Stage) -> EnvoyDriver:
     return driver
 
 
+async def _undone(stage: Stage, done: Ask, undone: Ask) -> None:
+    """Do something and undo it while the Envoy answers nothing; then let it answer."""
+    stage.relay.hang()
+    said = [await told(done), await told(undone)]
+    stage.relay.flow()
+    await settled(undone)
+
+    assert [LATE, LATE] == said
+
+
 @pytest.mark.envoy
 async def test_a_member_that_was_sent_is_not_out(stage: Stage) -> None:
     """It is deregistered while the Envoy may yet put it into service."""
     driver = await _created(stage)
     ensure, gone = stage.ensure("a", A), stage.deregister("a", A)
 
-    stage.relay.hang()
-    ensured = await told(lambda: driver.ensure_backend(ensure))
-    undone = await told(lambda: driver.deregister_backend(gone))
-    stage.relay.flow()
-    await settled(lambda: driver.deregister_backend(gone))
+    await _undone(
+        stage,
+        lambda: driver.ensure_backend(ensure),
+        lambda: driver.deregister_backend(gone),
+    )
 
-    assert [LATE, LATE] == [ensured, undone]
     assert {} == await stage.envoys[0].members(stage.listen)
 
 
@@ -54,13 +63,12 @@ async def test_a_member_that_was_put_back_does_not_drain(stage: Stage) -> None:
     await settled(lambda: driver.ensure_backend(ensure))
     await settled(lambda: driver.drain_backend(drain))
 
-    stage.relay.hang()
-    ensured = await told(lambda: driver.ensure_backend(ensure))
-    undone = await told(lambda: driver.drain_backend(drain))
-    stage.relay.flow()
-    await settled(lambda: driver.drain_backend(drain))
+    await _undone(
+        stage,
+        lambda: driver.ensure_backend(ensure),
+        lambda: driver.drain_backend(drain),
+    )
 
-    assert [LATE, LATE] == [ensured, undone]
     assert {A: "DRAINING"} == await stage.envoys[0].members(stage.listen)
 
 
@@ -71,13 +79,12 @@ async def test_a_member_that_was_drained_is_not_back(stage: Stage) -> None:
     ensure, drain = stage.ensure("a", A), stage.drain("a", A)
     await settled(lambda: driver.ensure_backend(ensure))
 
-    stage.relay.hang()
-    drained = await told(lambda: driver.drain_backend(drain))
-    undone = await told(lambda: driver.ensure_backend(ensure))
-    stage.relay.flow()
-    await settled(lambda: driver.ensure_backend(ensure))
+    await _undone(
+        stage,
+        lambda: driver.drain_backend(drain),
+        lambda: driver.ensure_backend(ensure),
+    )
 
-    assert [LATE, LATE] == [drained, undone]
     assert {A: "HEALTHY"} == await stage.envoys[0].members(stage.listen)
 
 

@@ -299,10 +299,8 @@ class EnvoyDriver(Driver):
             EnvoyError: not all Envoys have it.
         """
         await self.keeper.ready()
-        is_new, owner = (
-            isinstance(request, CreateLoadBalancerRequest),
-            request.record_id,
-        )
+        is_new = isinstance(request, CreateLoadBalancerRequest)
+        owner = request.record_id
         # Creations that were not answered may have made it at other addresses.
         made = self.keeper.made_for(known.fleet, owner) if is_new else []
         given_up = [one for one in made if one != known]
