@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import attrs
 import msgspec
+import tenacity
 
 from lbcf.admission import decisions as admission
 from lbcf.admission.decisions import (
@@ -28,6 +29,7 @@ from lbcf.core.model.names import bind_load_balancer_key, home_of
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.drivers.errors import BadStatus, DriverError
 from lbcf.drivers.pool import DriverPool
 from lbcf.kube.client import KubeClient
@@ -50,6 +52,18 @@ from lbcf.wire.resources import parse_group, parse_load_balancer
 T = TypeVar("T", bound=HasMeta)
 
 _DRIVERS_KEPT = 256
+_AGAIN = 0.25
+_SETTLED = 3.0
+"""Seconds after which a driver that cannot be connected to is called silent.
+
+One that has just become ready is refused for as long as a node's rules of its Service lag
+behind (kube-proxy gathers changes for a second, `iptables.minSyncPeriod`).
+"""
+
+
+def _is_unconnected(error: BaseException) -> bool:
+    """Return whether nobody took the connection."""
+    return isinstance(error, DriverError) and error.reason is Reason.DRIVER_UNREACHABLE
 
 
 @attrs.frozen
@@ -243,18 +257,11 @@ class Reviewer:
         part: str,
     ) -> Verdict:
         """Ask, and judge what comes back."""
-        limit, about = load_balancer.max_concurrent_calls, load_balancer.meta.key
         if isinstance(request, ValidateLoadBalancerRequest):
             request = msgspec.structs.replace(request, member_key=driver.member_key)
         self._recall(driver.meta.key)
         try:
-            async with (
-                self._secrets.reading(driver),
-                self._drivers.slot(driver, about, limit=limit),
-            ):
-                answer = await self._drivers.call(
-                    driver, operation, request, timeout=driver.timeout(operation)
-                )
+            answer = await self._call(load_balancer, driver, operation, request)
         except BadStatus as error:
             if error.is_unserved:
                 return Admitted()
@@ -262,6 +269,29 @@ class Reviewer:
         except DriverError as error:
             return admission.judge_silence(str(error), self._policy)
         return admission.judge_answer(driver.meta.key, answer.succ, answer.msg, part)
+
+    @tenacity.retry(
+        retry=tenacity.retry_if_exception(_is_unconnected),
+        wait=tenacity.wait_fixed(_AGAIN),
+        stop=tenacity.stop_after_delay(_SETTLED),
+        reraise=True,
+    )
+    async def _call(
+        self,
+        load_balancer: LoadBalancer,
+        driver: LoadBalancerDriver,
+        operation: Operation,
+        request: Request[ValidationAnswer],
+    ) -> ValidationAnswer:
+        """Ask, and for a few seconds again as long as there is no connection."""
+        limit, about = load_balancer.max_concurrent_calls, load_balancer.meta.key
+        async with (
+            self._secrets.reading(driver),
+            self._drivers.slot(driver, about, limit=limit),
+        ):
+            return await self._drivers.call(
+                driver, operation, request, timeout=driver.timeout(operation)
+            )
 
     def _recall(self, driver: ObjectKey) -> None:
         """Keep the connections and series of those drivers that were asked last.

@@ -33,6 +33,7 @@ from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.flags import BindAddress
 from tests.drivers.servers import (
     BESIDE_US,
+    free_port,
     read_request,
     replying,
     response,
@@ -354,6 +355,21 @@ async def test_series_of_drivers_that_were_asked_last_are_kept() -> None:
 
     told = {int(number) for number in re.findall(r'driver="shop/driver-(\d+)"', page)}
     assert {*order} - {1} == told
+
+
+async def test_driver_that_is_about_to_listen_is_asked_again() -> None:
+    """A Service refuses for a moment after its first pod has become ready."""
+    bound = free_port()
+    async with door(RequestLimits()) as webhook:
+        webhook.add_driver("proxy", "http://{}:{}".format(*bound.getsockname()))
+        asked = asyncio.create_task(webhook.ask(question()))
+        async with asyncio.timeout(PATIENCE):
+            while b"Unreachable" not in generate_latest(webhook.registry):  # noqa: ASYNC110 - metrics tell
+                await asyncio.sleep(0)
+        async with serving(replying(response(b'{"succ": true}')), bound):
+            _, answer = await asked
+
+    assert json.loads(answer)["response"]["allowed"]
 
 
 @pytest.mark.parametrize("found", [[], 7, "x", [{}]], ids=str)

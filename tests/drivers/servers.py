@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
@@ -62,9 +63,16 @@ async def ensure(
     )
 
 
+def free_port() -> socket.socket:
+    """Bind a port of the loopback interface; it refuses until it is served."""
+    bound = socket.socket()
+    bound.bind(("127.0.0.1", 0))
+    return bound
+
+
 @contextlib.asynccontextmanager
-async def serving(talk: Talk) -> AsyncIterator[str]:
-    """Serve on the loopback interface; give the URL."""
+async def serving(talk: Talk, bound: socket.socket | None = None) -> AsyncIterator[str]:
+    """Serve on the loopback interface, at a free port or a bound one; give the URL."""
     running: set[asyncio.Task[None]] = set()
 
     async def connected(
@@ -81,7 +89,7 @@ async def serving(talk: Talk) -> AsyncIterator[str]:
             writer.close()
             running.discard(task)
 
-    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    server = await asyncio.start_server(connected, sock=bound or free_port())
     host, port = server.sockets[0].getsockname()
     try:
         yield f"http://{host}:{port}"
