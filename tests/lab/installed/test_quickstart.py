@@ -28,8 +28,6 @@ WITH_HELM = {"With Helm", "What Helm installed"}
 IMAGES = "Bring the images to the nodes"
 TAKE_AWAY = "Take it away"
 REQUEST = "/proxy/"
-PROMISED = 90.0
-"""Seconds from the first command in the release folder to the first answers of HAProxy."""
 PODS = ("-n", "lbcf-example", "get", "pods", "-l", "app=web", "-o", "name")
 
 
@@ -51,6 +49,7 @@ class Operator:
         environment = self.cluster.environment()
         # `kubectl lbcf`, as the wheel installs it, is beside this Python.
         path = f"{Path(sys.executable).parent}:{self.path}:{environment['PATH']}"
+        began = time.monotonic()
         done = subprocess.run(
             # Who enters another mount namespace is at its root.
             self.cluster.command(
@@ -63,15 +62,12 @@ class Operator:
             text=True,
             check=False,
         )
-        print(f"$ {command}\n{done.stdout}")
+        took = time.monotonic() - began
+        print(
+            f"$ {command}\n{done.stdout}({took:.1f} s, load {os.getloadavg()[0]:.1f})\n"
+        )
         assert 0 == done.returncode, f"{command}: {done.stdout}"
         return done.stdout
-
-    def plain(self) -> float:
-        """Seconds that a plain `kubectl get` takes on this machine, now."""
-        began = time.monotonic()
-        self.cluster.kubectl("get", "namespace", "default")
-        return time.monotonic() - began
 
 
 @pytest.fixture(scope="module", name="operator")
@@ -113,9 +109,9 @@ def _follow(
     skipped: set[str],
     before_the_end: Callable[[Operator], None] = _nothing,
 ) -> None:
-    """Run the page but for some headings; the first answer comes in time.
+    """Run the page but for some headings; HAProxy answers, and nothing is left.
 
-    On a slow machine each line may take longer by as much as a plain command does.
+    What a line waits for has to come within the line's own --timeout.
 
     Args:
         operator: who does it.
@@ -126,20 +122,19 @@ def _follow(
     chosen = [one for one in page if one.heading not in {*skipped, IMAGES}]
     assert skipped < {one.heading for one in page}
     end = [one.heading for one in chosen].index(TAKE_AWAY)
-    began, answered, allowed = time.monotonic(), 0.0, 0.0
+    began, answered = time.monotonic(), 0.0
     for number, line in enumerate(chosen):
         if number == end:
             before_the_end(operator)
         printed = operator.run(line)
         if REQUEST in line.command and not answered:
             answered = time.monotonic() - began
-            allowed = PROMISED + (number + 1) * operator.plain()
             serving = operator.cluster.kubectl(*PODS).splitlines()
             named = {f"pod/{name}" for name in printed.splitlines()}
             assert named == set(serving)
-    print(f"first requests answered after {answered:.0f} s; load {os.getloadavg()[0]}")
+    print(f"first requests answered after {answered:.0f} s")
+    assert answered
     assert [] == left_over(operator.cluster)
-    assert 0 < answered < allowed
 
 
 def _trouble(operator: Operator) -> None:
