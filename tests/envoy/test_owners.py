@@ -116,7 +116,9 @@ async def test_a_deletion_leaves_nothing_that_an_earlier_driver_left(
     await driver.stop()
     left = parse_identity({"fleet": "edge", "listen": f"{FIRST}:{port}"})
     owned = Balancer("edge", left.listener, "", frozenset({"lb"}), QUICK)
+    assert driver.keeper.store.lock()
     driver.keeper.store.save({left: owned})
+    driver.keeper.store.release()
 
     again = await anywhere.driver(patience=BRIEF)
     delete = DeleteLoadBalancerRequest(

@@ -18,6 +18,7 @@ from tests.haproxy.waiting import until
 from tests.webhooks.troubled import refused, settled, told
 from webhooks.envoy.balancers import Balancer, parse_identity
 from webhooks.envoy.driver import EnvoyDriver
+from webhooks.envoy.store import Store
 
 
 A = "198.18.0.1:80"
@@ -223,3 +224,26 @@ async def test_state_that_who_stands_by_refuses_is_told(stage: Stage) -> None:
         await until(is_told)
         assert "another process of this driver has" in waiting
         assert "'new' is unknown" in await ill(second)
+
+
+async def test_a_driver_that_ends_writes_no_more(stage: Stage) -> None:
+    """What it was writing comes before another process has the directory, or never."""
+    async with created(stage) as driver:
+        other = Store(driver.keeper.store.folder)
+
+        async def is_ending() -> bool:
+            return not driver.keeper.is_open
+
+        with standing(driver, "rename") as volume:
+            await refused(lambda: driver.ensure_backend(stage.ensure("a", A)))
+            await volume.until_reached()
+            ending = asyncio.create_task(driver.stop())
+            await until(is_ending)
+            meanwhile = other.lock()
+        await ending
+
+        assert (False, True) == (meanwhile, other.lock())
+        assert {"a"} == on_disk(driver)
+        with pytest.raises(OSError, match="is not this process's"):
+            driver.keeper.store.save({})
+        other.release()

@@ -120,7 +120,8 @@ class Keeper:
         if self._management is not None:
             await self._management.close()
             self._management = None
-        self.store.release()
+        # A thread that writes does not end with the task that waits for it.
+        await asyncio.to_thread(self.store.release)
 
     async def ready(self) -> None:
         """Wait until the driver can work, as long as the caller does.

@@ -10,10 +10,12 @@ A file is replaced as a whole (write, fsync, rename, fsync of the folder), so th
 that dies at any moment leaves the old one or the new one.
 """
 
+import contextlib
 import fcntl
 import os
+import threading
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -47,6 +49,7 @@ class Store:
     folder: Path
     step: Step = _ignored
     _lock: int | None = attrs.field(default=None, init=False)
+    _writing: threading.Lock = attrs.field(factory=threading.Lock, init=False)
 
     def lock(self) -> bool:
         """Take the directory for this process; False: another one has it.
@@ -72,10 +75,11 @@ class Store:
         return True
 
     def release(self) -> None:
-        """Let another process have it."""
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        """Let another process have it, once what is being written is."""
+        with self._writing:
+            if self._lock is not None:
+                os.close(self._lock)
+                self._lock = None
 
     def epoch(self, new: str) -> str:
         """Return the name of this state; a new one where the directory is empty.
@@ -122,14 +126,15 @@ class Store:
         Raises:
             OSError: the disk is full, or the like; some may be written.
         """
-        for known, balancer in changed.items():
-            path = self._balancers / f"{quote(str(known), safe='')}.json"
-            if balancer is not None:
-                self._replace(path, msgspec.json.encode(balancer))
-                continue
-            self.step("delete")
-            path.unlink(missing_ok=True)
-            self._sync(self._balancers)
+        with self._held():
+            for known, balancer in changed.items():
+                path = self._balancers / f"{quote(str(known), safe='')}.json"
+                if balancer is not None:
+                    self._replace(path, msgspec.json.encode(balancer))
+                    continue
+                self.step("delete")
+                path.unlink(missing_ok=True)
+                self._sync(self._balancers)
 
     def load_envoys(self) -> Mapping[str, Sequence[str]]:
         """Read which Envoys were there, by fleet.
@@ -146,7 +151,20 @@ class Store:
         Raises:
             OSError: the disk is full, or the like.
         """
-        self._replace(self.folder / "envoys.json", msgspec.json.encode(known))
+        with self._held():
+            self._replace(self.folder / "envoys.json", msgspec.json.encode(known))
+
+    @contextlib.contextmanager
+    def _held(self) -> Iterator[None]:
+        """Keep the directory for a block: a write goes on when nobody waits for it any more.
+
+        Raises:
+            OSError: this process has given it up.
+        """
+        with self._writing:
+            if self._lock is None:
+                raise OSError(f"{self.folder} is not this process's")
+            yield
 
     @property
     def _balancers(self) -> Path:
