@@ -52,9 +52,10 @@ from lbcf.wire.resources import parse_group, parse_load_balancer
 T = TypeVar("T", bound=HasMeta)
 
 _DRIVERS_KEPT = 256
-_AGAIN = 0.25
-_SETTLED = 3.0
-"""Seconds after which a driver that cannot be connected to is called silent.
+_RETRY = 0.25
+"""Seconds between two attempts to connect to a driver."""
+_CONNECTS_WITHIN = 3.0
+"""Seconds after which a driver that takes no connection counts as one that does not answer.
 
 One that has just become ready is refused for as long as a node's rules of its Service lag
 behind (kube-proxy gathers changes for a second, `iptables.minSyncPeriod`).
@@ -62,7 +63,7 @@ behind (kube-proxy gathers changes for a second, `iptables.minSyncPeriod`).
 
 
 def _is_unconnected(error: BaseException) -> bool:
-    """Return whether nobody took the connection."""
+    """Return whether no connection came about, so that nothing was asked."""
     return isinstance(error, DriverError) and error.reason is Reason.DRIVER_UNREACHABLE
 
 
@@ -272,8 +273,8 @@ class Reviewer:
 
     @tenacity.retry(
         retry=tenacity.retry_if_exception(_is_unconnected),
-        wait=tenacity.wait_fixed(_AGAIN),
-        stop=tenacity.stop_after_delay(_SETTLED),
+        wait=tenacity.wait_fixed(_RETRY),
+        stop=tenacity.stop_after_delay(_CONNECTS_WITHIN),
         reraise=True,
     )
     async def _call(
