@@ -135,9 +135,10 @@ services: build ## ~5 min | Make, roll and delete 500 Services of type LoadBalan
 	$(BIN)/python -m tests.lab.services --kills 3 $(SERVICES_ARGS)
 
 .PHONY: soak
-soak: build ## 18 min | Traffic while all of ours is killed every second (SECONDS=600), or away; how long ready pods are served.
+soak: build ## 20 min | Traffic while all of ours is killed every second (SECONDS=600), or away; how long ready pods are served.
 	$(BIN)/python -m tests.lab.soak --seconds $(SOAK_SECONDS)
 	$(BIN)/python -m tests.lab.soak --outage
+	$(BIN)/python -m tests.lab.soak --waves
 	$(BIN)/python -m tests.lab.soak --served --seconds 120
 	$(BIN)/python -m tests.lab.soak --served --trouble --seconds 120
 

@@ -4,7 +4,8 @@ Prints what it does about every ten seconds, a summary, and one JSON object as t
 line. Exit status 1: something was leaked, wrongly removed, sent to the dead, or did not
 come to rest. With `--served`, the share of the time in which ready pods were in the load
 balancer; with `--served --trouble`, while calls fail and processes are killed, with
-`--virtual` in virtual time and without a cluster. With
+`--virtual` in virtual time and without a cluster. With `--waves`, all pods blink at once,
+are replaced at once, and roll as a StatefulSet does: for how long each is out. With
 `--outage`, Deployments are rolled while our processes are away: 20 at a time, or as
 `--deployments 1 --rounds 20` one, 20 times (half an hour).
 """
@@ -24,7 +25,7 @@ from pathlib import Path
 from tests.lab.cluster import Cluster
 from tests.lab.cluster.fixtures import running
 from tests.lab.demo.ground import ROOT, Ground
-from tests.lab.soak import virtual
+from tests.lab.soak import virtual, waves
 from tests.lab.soak.outage import Plan, outage
 from tests.lab.soak.run import Result, soak
 from tests.lab.soak.served import measure
@@ -58,8 +59,11 @@ def tell(result: Result) -> None:
 
 
 async def _run(cluster: Cluster, folder: Path, seed: int, flags: Namespace) -> Result:
+    # Where the driver runs in this process, all that it would log are the calls.
+    if flags.waves:
+        with silenced():
+            return await waves.measure(cluster, folder, seed)
     if flags.served:
-        # The driver runs in this process: what it logs are the calls, which are in a file.
         with silenced():
             return await measure(
                 cluster, folder, seed, flags.seconds, trouble=flags.trouble
@@ -96,6 +100,7 @@ def main() -> int:
     parser.add_argument("--served", action="store_true", help="measure that share")
     parser.add_argument("--trouble", action="store_true", help="with it: calls fail")
     parser.add_argument("--virtual", action="store_true", help="with it: no cluster")
+    parser.add_argument("--waves", action="store_true", help="all pods at once")
     parser.add_argument("--outage", action="store_true", help="have ours away")
     parser.add_argument("--away", type=float, default=60, help="with it: seconds")
     parser.add_argument("--deployments", type=int, default=20, help="rolled at a time")

@@ -17,6 +17,7 @@ from collections.abc import (
     AsyncIterator,
     Awaitable,
     Callable,
+    Collection,
     Iterable,
     Iterator,
     Mapping,
@@ -206,6 +207,39 @@ class Crowd:
         finally:
             busy.discard(host)
 
+    @property
+    def names(self) -> Collection[str]:
+        """Return the names of the pods that there should be."""
+        return self._names.values()
+
+    async def blink_all(self) -> None:
+        """Let all pods blink at once."""
+        await asyncio.gather(*map(self._blink, ADDRESSES))
+
+    async def replace_all(self) -> None:
+        """Let another pod take the place of each at once."""
+        await asyncio.gather(*map(self._replace, ADDRESSES))
+
+    async def roll(self, restart: Callable[[], float]) -> dict[str, float]:
+        """Restart one pod after the other, the last first, as a StatefulSet does.
+
+        A pod keeps its name and address, and the next one goes when it is ready.
+
+        Args:
+            restart: draws the seconds from a pod's end until it is there again.
+
+        Returns:
+            For how long each was not ready, in seconds.
+        """
+        took = {}
+        for host in reversed(ADDRESSES):
+            began = _now()
+            await self._delete(host)
+            await asyncio.sleep(restart())
+            await self._start(host)
+            took[f"{host}:80"] = _now() - began
+        return took
+
     def stop(self) -> None:
         """Take it that nobody is ready any more: the figures end here."""
         for host in list(self._since):
@@ -231,6 +265,9 @@ class Crowd:
     async def _add(self, host: str) -> None:
         self._number += 1
         self._names[host] = f"web-{self._number}"
+        await self._start(host)
+
+    async def _start(self, host: str) -> None:
         await self._pods.create(self._names[host])
         await self._set_ready(host, ready=True)
 
@@ -272,7 +309,7 @@ async def measure(
     async with (
         connected(connection, SystemClock(), user_agent="soak") as client,
         served(driver, [losing]) as url,
-        _running(cluster, client, folder, url) as (namespace, replicas),
+        putting_up(cluster, client, folder, url) as (namespace, replicas),
     ):
         crowd = Crowd(RealPods(client, namespace))
         await crowd.begin()
@@ -346,7 +383,7 @@ def write_absences(
 
 
 @contextlib.asynccontextmanager
-async def _running(
+async def putting_up(
     cluster: Cluster, client: KubeClient, folder: Path, url: str
 ) -> AsyncIterator[tuple[str, Sequence[Replica]]]:
     """Put up namespace, driver's object, load balancer, group and both processes."""
