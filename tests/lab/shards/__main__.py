@@ -15,7 +15,6 @@ import attrs
 from images.table import ALLOCATOR
 from tests.lab.cluster import Cluster
 from tests.lab.cluster.fixtures import running
-from tests.lab.cluster.layout import Options
 from tests.lab.quiet import log_warnings_only
 from tests.lab.shards.ground import Ground, put_up
 from tests.lab.shards.meters import MIB, Division, Load
@@ -29,7 +28,6 @@ MOST = 0.30
 WITHIN = 8.0
 """Seconds from the kill of a leader to the first call for an address of its that goes."""
 _SETTLED = 5.0
-_UNCACHED = ("--watch-cache=false",)
 
 
 def say(text: str) -> None:
@@ -172,14 +170,11 @@ def main() -> int:
     add("--namespaces", type=int, default=200)
     add("--shards", type=int, default=4)
     add("--kills", type=int, default=8, help="of leaders of each role; 0: sizes alone")
-    text = "have the API server ask etcd for everything: more records than it can hold"
-    add("--no-watch-cache", action="store_true", help=text)
     flags = parser.parse_args()
-    options = Options(api_flags=_UNCACHED if flags.no_watch_cache else ())
     log_warnings_only()
     os.environ.update(ALLOCATOR)  # of whoever is started, as in a container
     folder = Path(tempfile.mkdtemp(prefix="lbcf-shards-", dir="/tmp"))
-    with running(0, options) as cluster:
+    with running(0) as cluster:
         is_well = asyncio.run(measure(cluster, folder, flags))
     if is_well:
         shutil.rmtree(folder)

@@ -14,8 +14,7 @@ from tests.lab.shards.meters import Load, load
 
 
 _READ = 0.005
-"""Seconds more that are waited for each record there is. A shard's list needs a fifth of that
-where the API server has no cache (measured)."""
+"""Seconds more that are waited for each record there is; many times what a list of them takes."""
 _HELD = 2.0
 """Seconds for which a new standby has been waiting before its leader is killed."""
 
