@@ -128,7 +128,7 @@ def _as_class(scene: Scene, kind: Body, selector: Body) -> Iterator[str]:
     """What was derived and is as its Service or class was."""
     for lb, found in scene.of("LoadBalancer"):
         own = found["spec"].get("attributes", {}).keys() - OF_SERVICES
-        is_same = found["spec"].get("drain") == kind.get("drain")
+        is_same = _drains(found["spec"]) == _drains(kind)
         if not is_same or own != kind.get("attributes", {}).keys():
             yield f"{lb} is not as its class has it by now"
     for group, found in scene.of("BackendGroup"):
@@ -136,6 +136,12 @@ def _as_class(scene: Scene, kind: Body, selector: Body) -> Iterator[str]:
         own = found["spec"].get("parameters", {}).keys()
         if pods not in (None, selector) or own != kind.get("parameters", {}).keys():
             yield f"{group} is not as its Service or class has it by now"
+
+
+def _drains(spec: Body) -> Body | None:
+    """How members are drained; where they are not, for how long means nothing."""
+    drain: Body | None = spec.get("drain")
+    return drain if drain is None or drain.get("enabled", True) else {"enabled": False}
 
 
 def _members(scene: Scene) -> Iterator[str]:

@@ -178,20 +178,33 @@ def test_service_that_became_nothing_is_told() -> None:
     assert any("says Creating" in line for line in found), found
 
 
+def of_a_class(kind: dict[str, Any], **derived: Any) -> list[str]:
+    """What is said of a load balancer that was derived, where its class is as it is."""
+    port = {"port": 80, "protocol": "TCP"}
+    service = {"type": "LoadBalancer", "ports": [port], "selector": {"app": "web"}}
+    new: dict[str, Any] = {
+        "Service/svc": {"metadata": {}, "spec": {**service, "loadBalancerClass": "x"}},
+        "LoadBalancerClass/x": {"metadata": {}, "spec": {"driver": "mem", **kind}},
+    }
+    scene = changed("LoadBalancer/front", lambda body: body["spec"].update(derived))
+    found = complaints(attrs.evolve(scene, objects={**scene.objects, **new}))
+    return [line for line in found if "by now" in line]
+
+
 @pytest.mark.parametrize("field", ["attributes", "drain", "parameters"])
 def test_derived_objects_are_as_their_class(field: str) -> None:
     """Attributes, drain and parameters are those of the present class."""
-    port = {"port": 80, "protocol": "TCP"}
-    service = {"type": "LoadBalancer", "ports": [port], "selector": {"app": "web"}}
-    kind = {"driver": "mem", field: {"a": ""}}
-    new: dict[str, Any] = {
-        "Service/svc": {"metadata": {}, "spec": {**service, "loadBalancerClass": "x"}},
-        "LoadBalancerClass/x": {"metadata": {}, "spec": kind},
-    }
-    scene = a_scene()
-    found = complaints(attrs.evolve(scene, objects={**scene.objects, **new}))
+    assert 1 == len(of_a_class({field: {"a": ""}}))
 
-    assert any("by now" in line for line in found), found
+
+def test_drain_that_is_off_is_the_same_for_any_time() -> None:
+    """How long means something where members are drained."""
+    off = {"enabled": False, "timeoutSeconds": 0}
+
+    assert [] == of_a_class({"drain": off}, drain={**off, "timeoutSeconds": 30})
+    assert 1 == len(
+        of_a_class({"drain": off}, drain={"enabled": True, "timeoutSeconds": 0})
+    )
 
 
 @pytest.mark.parametrize(
