@@ -126,7 +126,7 @@ class Play:
             self._past.append((wanted, None))
         if step.rests:
             await self._rest("consistency", self.here)
-            self._past[-1] = (wanted, self._compared(known))
+            self._past[-1] = (wanted, await self._compared(known))
 
     async def _is_refused(self, step: Step, wanted: State) -> bool:
         """Write it; what is refused changes nothing."""
@@ -140,13 +140,18 @@ class Play:
             self._past[:] = [(self.here.state, None)]
         return bool(refused)
 
-    def _compared(self, known: Picture | None) -> Picture:
+    async def _compared(self, known: Picture | None) -> Picture:
         """Look; what was there before the step that was undone is there again."""
         seen = picture(self.here.scene())
-        if known is not None:
-            self.tally.looked["recovery"] += 1
-            if wrong := differences(known, seen):
-                raise Failed("recovery", wrong)
+        if known is None:
+            return seen
+        self.tally.looked["recovery"] += 1
+        if differences(known, seen):
+            # A process that has no processor for a while tells no news either.
+            await self._rest("consistency", self.here, LONG_QUIET)
+            seen = picture(self.here.scene())
+        if wrong := differences(known, seen):
+            raise Failed("recovery", wrong)
         return seen
 
     async def _rest(self, oracle: str, where: Namespace, quiet: float = 0.4) -> None:

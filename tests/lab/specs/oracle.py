@@ -154,24 +154,44 @@ def _members(scene: Scene) -> Iterator[str]:
     for uid in by_record.keys() - records.keys():
         yield f"a member has no record: {by_record[uid]}"
     for uid, (key, record) in records.items():
-        seen = condition(record, "Registered")
-        spec, status = record["spec"], record.get("status", {})
         if "deletionTimestamp" in record["metadata"]:
             continue
-        if seen.get("status") != "True":
-            waits = (
-                seen.get("reason") == "AddressInUse"
-                and sought[place_of(scene, record)] > 1
-            )
-            if is_plain(scene, spec["lbDriver"]) and not waits:
-                yield f"{key} is not registered: {words_of(record)}"
+        if condition(record, "Registered").get("status") == "True":
+            yield from _registered(scene, key, record, by_record.get(uid))
             continue
-        if seen["observedGeneration"] != record["metadata"]["generation"]:
-            yield f"{key} is registered for generation {seen['observedGeneration']} only"
-        address = spec.get("backendAddr") or status.get("backendAddr")
-        meant = Member(uid, address, spec.get("parameters", {}))
-        if by_record.get(uid) != meant:
-            yield f"{key} says {meant}, its load balancer has {by_record.get(uid)}"
+        waits = (
+            condition(record, "Registered").get("reason") == "AddressInUse"
+            and sought[place_of(scene, record)] > 1
+        )
+        if is_plain(scene, record["spec"]["lbDriver"]) and not waits:
+            yield f"{key} is not registered: {words_of(record)}"
+
+
+def _registered(
+    scene: Scene, key: str, record: Body, member: Member | None
+) -> Iterator[str]:
+    """What a registered record says, against its member."""
+    seen, meta = condition(record, "Registered"), record["metadata"]
+    spec, status = record["spec"], record.get("status", {})
+    if seen["observedGeneration"] != meta["generation"]:
+        yield f"{key} is registered for generation {seen['observedGeneration']} only"
+    address = spec.get("backendAddr") or status.get("backendAddr")
+    meant = Member(meta["uid"], address, spec.get("parameters", {}))
+    if member != meant:
+        yield f"{key} says {meant}, its load balancer has {member}"
+    if is_plain(scene, spec["lbDriver"]):
+        yield from _in_service(scene, key, record)
+
+
+def _in_service(scene: Scene, key: str, record: Body) -> Iterator[str]:
+    """Whether it is known to be in service: as its driver lists members, a period later."""
+    driver = scene.objects[f"LoadBalancerDriver/{record['spec']['lbDriver']}"]
+    hooks = driver["spec"].get("webhooks", [])
+    is_listed = any(hook["name"] == "listBackends" for hook in hooks)
+    is_unknown = condition(record, "InService").get("status") == "Unknown"
+    if is_listed == is_unknown:
+        told = "is not known, though it lists" if is_listed else "is not Unknown"
+        yield f"{key} by {record['spec']['lbDriver']}: InService {told}"
 
 
 def _group(scene: Scene, key: str, body: Body) -> Iterator[str]:

@@ -50,7 +50,8 @@ def a_scene() -> Scene:
         "pods": {"ports": [{"port": 80}], "byLabel": {"selector": {"app": "web"}}},
         "deregisterPolicy": "IfNotReady",
     }
-    driver = {"url": URL, "memberKey": "Record"}
+    lists = [{"name": "listBackends"}]
+    driver = {"url": URL, "memberKey": "Record", "webhooks": lists}
     return Scene(
         {
             "LoadBalancerDriver/mem": an_object(driver, "Accepted"),
@@ -98,6 +99,12 @@ def meta(**fields: Any) -> Change:
     return lambda body: body["metadata"].update(fields)
 
 
+def told_of_service(status: str) -> Change:
+    """Say whether a record's member is in service."""
+    said = {"type": "InService", "status": status}
+    return lambda body: body["status"]["conditions"].append(said)
+
+
 def test_good_scene_is_not_complained_of() -> None:
     """And it is the same as itself."""
     assert [] == complaints(a_scene())
@@ -129,6 +136,8 @@ WEB, FRONT, MEM, RECORD = (
         (RECORD, condition(0, status="False"), "is not registered"),
         (RECORD, meta(generation=3), "registered for generation 2 only"),
         (RECORD, spec(parameters={"weight": "2"}), "its load balancer has"),
+        (RECORD, told_of_service("Unknown"), "InService is not known"),
+        (MEM, spec(webhooks=[{"name": "drainBackend"}]), "InService is not Unknown"),
     ],
 )
 def test_what_is_not_consistent_is_told(target: str, change: Change, told: str) -> None:
