@@ -5,6 +5,7 @@ SPIN and the model share no code; they agree or one of them is wrong.
 
 from __future__ import annotations
 
+import functools
 import re
 import shutil
 import subprocess
@@ -74,8 +75,9 @@ def missing() -> list[str]:
     return [name for name in ("spin", "gcc") if shutil.which(name) is None]
 
 
+@functools.cache
 def check(switches: tuple[str, ...]) -> Verdict:
-    """Check one form of the protocol.
+    """Check one form of the protocol; a second time it is known.
 
     Raises:
         CalledProcessError: the source cannot be compiled.
