@@ -6,6 +6,9 @@ parameter `checkSeconds` gives a member a health check that passes after so long
 """
 
 import argparse
+import contextlib
+import ipaddress
+import re
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -19,6 +22,10 @@ from webhooks.memory_members import Members
 
 
 DEFAULT_PORT = 9000
+
+_LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
+_HOSTNAME = re.compile(rf"(?=.*[a-z]$)(?:{_LABEL}\.)*{_LABEL}")
+"""Of RFC 1123; its last label ends in a letter, as that of no IP address does."""
 
 _Effect = Callable[[], sdk.Succ | sdk.Running]
 _Outcome = sdk.Succ | sdk.Running
@@ -52,7 +59,8 @@ class MemoryDriver(sdk.Driver):
     async def validate_load_balancer(
         self, request: sdk.ValidateLoadBalancerRequest
     ) -> None:
-        """Refuse an attribute `refuse`; its value is the reason."""
+        """Refuse an `address` that is none, and an attribute `refuse`; its value is the reason."""
+        _ingress(request.lb_spec, request.attributes)
         _refuse(request.attributes)
 
     async def create_load_balancer(
@@ -216,13 +224,27 @@ class MemoryDriver(sdk.Driver):
 
 
 def _ingress(*wishes: Mapping[str, str]) -> list[sdk.Ingress]:
-    """Return the addresses, with commas between, that a wish names as `address`."""
+    """Return the addresses, with commas between, that a wish names as `address`.
+
+    Raises:
+        Fail: one of them is none.
+    """
     named = ",".join(wish.get("address", "") for wish in wishes)
-    return [
-        sdk.Ingress(hostname=one) if one[-1].isalpha() else sdk.Ingress(ip=one)
-        for one in dict.fromkeys(named.split(","))
-        if one
-    ]
+    return [reached_at(one) for one in dict.fromkeys(named.split(",")) if one]
+
+
+def reached_at(address: str) -> sdk.Ingress:
+    """Return where clients reach a load balancer.
+
+    Raises:
+        Fail: it is neither an IP address nor a DNS name in small letters.
+    """
+    if _HOSTNAME.fullmatch(address):
+        return sdk.Ingress(hostname=address)
+    if "%" not in address:  # a zone means something on one host alone
+        with contextlib.suppress(ValueError):
+            return sdk.Ingress(ip=str(ipaddress.ip_address(address)))
+    raise sdk.Fail(f"address: {address!r} is no IP address or DNS name")
 
 
 def _refuse(wishes: dict[str, str]) -> None:

@@ -373,6 +373,35 @@ async def test_validations_refuse_on_wish(bench: Bench) -> None:
     assert fine.succ
 
 
+@pytest.mark.parametrize(
+    "address", ["80", "fe80::1%eth0", "Web.example", "a..b", "-", "198.18.0.300", "é"]
+)
+async def test_address_that_is_none_is_refused(bench: Bench, address: str) -> None:
+    """Told in words, and not answered as where clients reach it."""
+    named = {"address": address}
+    for wanted in (
+        requests.ValidateLoadBalancerRequest(lb_spec=named),
+        requests.ValidateLoadBalancerRequest(attributes=named),
+    ):
+        answer = await bench.call("validateLoadBalancer", wanted)
+
+        told = f"address: {address!r} is no IP address or DNS name"
+        assert (False, told) == (answer.succ, answer.msg)
+
+
+@pytest.mark.parametrize("address", ["198.18.0.1", "fd00::a", "web", "web.example"])
+async def test_address_is_where_clients_reach_it(bench: Bench, address: str) -> None:
+    """An IP address or a DNS name, as a Service's status can have it."""
+    wanted = requests.ValidateLoadBalancerRequest(lb_spec={"address": address})
+    made = await bench.call(
+        "createLoadBalancer",
+        requests.CreateLoadBalancerRequest(record_id="1", lb_spec={"address": address}),
+    )
+
+    assert (await bench.call("validateLoadBalancer", wanted)).succ
+    assert [address] == [one.ip or one.hostname for one in made.ingress or ()]
+
+
 async def test_pods_are_kept_on_wish(bench: Bench) -> None:
     """Of those that are asked for, those that a test named."""
     pods: list[sdk.WholeObject] = [

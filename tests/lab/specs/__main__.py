@@ -28,6 +28,8 @@ from tests.manifests.documents import CRDS, POLICIES
 
 SHRUNK = 5
 """So many failures are shrunk at most."""
+_SPARE = 1.5
+"""Steps that are drawn for each transition: some change nothing."""
 
 
 async def _run(
@@ -46,6 +48,7 @@ async def _run(
             tells=bool(flags.replay),
             kills=flags.kills,
             seconds=flags.seconds,
+            transitions=flags.transitions,
         )
         await campaign.run(chosen, flags.side_by_side)
         for number, failure in enumerate(campaign.tally.failures):
@@ -78,7 +81,7 @@ def main() -> int:
     print(f"seed {seed}", flush=True)
     logs.configure("error", "console")
     chosen = [of_json(json.loads(path.read_text())) for path in flags.replay or ()]
-    chosen = chosen or list(chains(seed, flags.transitions))
+    chosen = chosen or list(chains(seed, round(_SPARE * flags.transitions)))
     folder = Path(tempfile.mkdtemp(prefix="lbcf-specs-", dir="/tmp"))
     began, tally = time.monotonic(), Tally()
     with running(0) as cluster:

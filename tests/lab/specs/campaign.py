@@ -8,6 +8,7 @@ import asyncio
 import itertools
 import json
 import signal
+import sys
 import time
 
 from collections import Counter
@@ -170,6 +171,7 @@ class Campaign:
         tells: whether each step is printed.
         kills: seconds between two `kill -9` of a process of ours; 0: none.
         seconds: after which no chain is begun.
+        transitions: after so many of them none is begun either.
     """
 
     world: World
@@ -177,6 +179,7 @@ class Campaign:
     tells: bool = False
     kills: float = 0.0
     seconds: float = 3600.0
+    transitions: int = sys.maxsize
     _numbers: Iterator[int] = attrs.field(factory=lambda: itertools.count(100))
     _read: dict[str, int] = attrs.field(factory=dict)
 
@@ -188,7 +191,7 @@ class Campaign:
         async def player() -> None:
             pair = [await self._namespace(), await self._namespace()]
             for chain in waiting:
-                if time.monotonic() - began > self.seconds:
+                if self._is_over(began):
                     return
                 failure = await self.play(chain, *pair)
                 self.tally.chains += 1
@@ -204,6 +207,10 @@ class Campaign:
         finally:
             watch.cancel()
         self._look_at_health()
+
+    def _is_over(self, began: float) -> bool:
+        is_late = time.monotonic() - began > self.seconds
+        return is_late or self.tally.transitions >= self.transitions
 
     async def play(
         self, chain: Chain, here: Namespace, there: Namespace

@@ -13,8 +13,10 @@ from typing import Any, Final
 
 import attrs
 
+from lbcf import sdk
 from tests.lab.specs.chains import DRAIN, UNREADY
 from tests.lab.specs.schemas import NS
+from webhooks.memory import reached_at
 
 
 Body = Mapping[str, Any]
@@ -78,6 +80,21 @@ def condition(body: Body, kind: str) -> Body:
     return next((c for c in found if c["type"] == kind), {})
 
 
+def is_refused(balancer: Body) -> bool:
+    """Whether the driver refuses this spec: on wish, or for an address that is none."""
+    attributes = balancer.get("attributes", {})
+    wishes = [
+        one.get("address", "")
+        for one in (balancer.get("lbSpec", balancer.get("spec", {})), attributes)
+    ]
+    try:
+        for one in filter(None, ",".join(wishes).split(",")):
+            reached_at(one)
+    except sdk.Fail:
+        return True
+    return "refuse" in attributes
+
+
 def owner_of(record: Body) -> str:
     """Whose record it is, as `Kind/name`."""
     owners = record["metadata"].get("ownerReferences", [{}])
@@ -118,7 +135,7 @@ def _places(scene: Scene, body: Body) -> dict[str, bool | None]:
     if body["kind"] == "Bind":
         return {
             entry["name"]: None
-            if "refuse" in entry.get("attributes", {})
+            if is_refused(entry)
             else _serves(scene, entry["driver"])
             for entry in spec["loadBalancers"]
         }

@@ -19,6 +19,7 @@ from tests.lab.specs.meaning import (
     condition,
     has_drained,
     is_plain,
+    is_refused,
     owner_of,
     place_of,
     wants,
@@ -89,9 +90,9 @@ def _created(scene: Scene, key: str, body: Body) -> Iterator[str]:
     spec = body["spec"]
     if "addressPool" in spec or not is_plain(scene, spec["lbDriver"]):
         return
-    if "refuse" in spec.get("attributes", {}):
+    if is_refused(spec):
         if _is_fine(body):
-            yield f"{key} is fine with attributes that its driver refuses"
+            yield f"{key} is fine with what its driver refuses"
     elif not _is_fine(body):
         yield f"{key} is not created: {words_of(body)}"
 

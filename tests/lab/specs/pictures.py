@@ -17,6 +17,7 @@ from tests.lab.specs.meaning import (
     Scene,
     condition,
     is_plain,
+    is_refused,
     owner_of,
     place_of,
     remembers,
@@ -84,8 +85,9 @@ def _is_open(scene: Scene, key: str, body: Body) -> bool:
         return True
     match key.partition("/")[0]:
         case "LoadBalancer":
-            refused = "refuse" in body["spec"].get("attributes", {})
-            return refused or not is_plain(scene, body["spec"]["lbDriver"])
+            return is_refused(body["spec"]) or not is_plain(
+                scene, body["spec"]["lbDriver"]
+            )
         case "LoadBalancerDriver":
             return not is_plain(scene, key.partition("/")[2])
         case "BackendGroup" | "Bind":

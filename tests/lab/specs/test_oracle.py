@@ -126,6 +126,12 @@ WEB, FRONT, MEM, RECORD = (
         (FRONT, condition(0, observedGeneration=1), "no Created of generation 2"),
         (FRONT, condition(1, status="False"), "front is not created"),
         (FRONT, spec(attributes={"refuse": "x"}), "its driver refuses"),
+        (FRONT, spec(lbSpec={"address": "80"}), "fine with what its driver refuses"),
+        (
+            FRONT,
+            spec(attributes={"address": "10.0.0.1,a b"}),
+            "what its driver refuses",
+        ),
         (MEM, condition(0, observedGeneration=1), "no Accepted of generation 2"),
         (WEB, status(registeredBackends=0), "tells of 0 registered backends"),
         (WEB, condition(0, status="False"), "should be Ready"),
