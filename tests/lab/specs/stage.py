@@ -211,21 +211,21 @@ class Namespace:
         found = json.loads(
             text.replace(NS, self.name).replace(NUMBER, str(self.number))
         )
-        spec = found.get("spec", {})
-        # Load balancers of two namespaces are never the same.
-        if isinstance(spec, dict) and spec.get("type") in {"ClusterIP", "NodePort"}:
-            # The API server takes these out itself, and refuses them in a new Service.
-            for name in ("loadBalancerClass", *_OF_LOAD_BALANCERS):
-                spec.pop(name, None)
-            if spec["type"] == "ClusterIP":
-                spec.pop("externalTrafficPolicy", None)
-        holders = spec.get("loadBalancers", []) if isinstance(spec, dict) else []
-        if isinstance(spec, dict) and isinstance(spec.get("lbSpec"), dict):
+        if isinstance(spec := found.get("spec"), dict):
+            _drop_what_is_refused(spec)
+            self._set_apart(spec)
+        return found
+
+    def _set_apart(self, spec: dict[str, Any]) -> None:
+        """Load balancers of two namespaces are never the same."""
+        if "driver" in spec and spec.get("lbSpec") is None:
+            spec["lbSpec"] = {}  # of a class
+        if isinstance(spec.get("lbSpec"), dict):
             spec["lbSpec"]["ns"] = self.name
+        holders = spec.get("loadBalancers", [])
         for holder in holders if isinstance(holders, list) else []:
             if isinstance(holder, dict) and isinstance(holder.get("spec"), dict):
                 holder["spec"]["ns"] = self.name
-        return found
 
     async def write(self, state: State) -> str:
         """Make it so; an answer that is not empty says why it was refused.
@@ -327,6 +327,16 @@ class Namespace:
             if time.monotonic() > end:
                 return [f"{target} is still there" for target in left]
             await asyncio.sleep(LOOK)
+
+
+def _drop_what_is_refused(spec: dict[str, Any]) -> None:
+    """Drop what the API server takes out itself, and refuses in a new Service."""
+    if spec.get("type") not in {"ClusterIP", "NodePort"}:
+        return
+    for name in ("loadBalancerClass", *_OF_LOAD_BALANCERS):
+        spec.pop(name, None)
+    if spec["type"] == "ClusterIP":
+        spec.pop("externalTrafficPolicy", None)
 
 
 async def new_namespace(world: World, name: str, number: int) -> Namespace:
