@@ -79,7 +79,7 @@ def searched(
         wrong += not is_as_expected(variant, found)
         show(variant, found, traces=traces or not is_as_expected(variant, found))
         entries[variant.name] = page.entry(variant, found)
-    if variant in lasting.LASTING + lasting.WEAKER + lasting.STUCK:
+    if variant in BUILT + lasting.WEAKER + lasting.STUCK:
         ended = liveness.check(search, found, variant.rules)
         expected = lasting.is_as_expected(variant, ended)
         lasting.show(variant, ended, traces=traces or not expected)

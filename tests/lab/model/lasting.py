@@ -14,10 +14,6 @@ from tests.lab.model.variants import Variant, address, record
 from tests.lab.model.weaker import WEAKER as UNSAFE
 
 
-LARGE = ("b28", "b29", "b47", "b53", "b55")
-"""Worlds that are searched for safety alone: each takes minutes and gigabytes to go through again."""
-LASTING = tuple(v for v in BUILT if v.name not in LARGE)
-
 _CALM = {"crashes": False, "silences": False}
 
 WEAKER = (
@@ -173,8 +169,8 @@ Once faults end, what is desired comes about and stays, in every fair run (<>[] 
 all the time does (weak fairness of processes, network, driver and time), and a process that has several records to
 look after comes to each. The last fault may have been in any state of the searches above. After it nothing
 crashes, nobody asks for anything else, and refusals, pauses, late watches, Running and drains come to an end; of several
-incarnations of a process one is left (a Lease). *States* are those after the last fault. Searched so are {len(LASTING)}
-of the {len(BUILT)} worlds above; the others, most of them larger, were searched for safety alone.
+incarnations of a process one is left (a Lease). *States* are those after the last fault. Searched so are all {len(BUILT)}
+worlds above.
 
 | | world | states | steps | |
 |---|---|---|---|---|
@@ -197,6 +193,6 @@ def entry(variant: Variant, ended: Ended) -> str:
 
 def page(entries: dict[str, str]) -> str:
     """Return the section of the page, of all variants."""
-    built = "".join(entries[v.name] for v in LASTING)
+    built = "".join(entries[v.name] for v in BUILT)
     weaker = "".join(entries[v.name] for v in WEAKER + STUCK)
     return f"{HEAD}{built}{WEAKER_HEAD}{weaker}"
