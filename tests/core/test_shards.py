@@ -17,6 +17,7 @@ from lbcf.core.model.shards import (
     ending_shard,
     lease_name,
     record_labels,
+    run_name,
     shard_of,
 )
 from lbcf.core.model.values import ObjectKey
@@ -108,3 +109,8 @@ def test_first_shard_has_the_lease_of_the_only_one() -> None:
     assert ["lbcf-controller", "lbcf-controller-1"] == [
         lease_name("controller", number) for number in range(2)
     ]
+
+
+def test_run_leads_each_shard_by_another_name() -> None:
+    """What it has noted of one says nothing of the calls of another; the first is its own."""
+    assert ["a", "a-1", "a-2"] == [run_name("a", number) for number in range(3)]
