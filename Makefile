@@ -99,7 +99,7 @@ sweep: install ## ~5 h | Fail each step of both processes in virtual time, and h
 	$(BIN)/python -m tests.lab.sweep --mutants
 
 .PHONY: survivors
-survivors: install ## ~30 min | Change lbcf.core, expression by expression, find changes that no test notices.
+survivors: install ## ~20 min | Change lbcf.core, expression by expression, find changes that no test notices.
 	$(PIP_INSTALL) --requirement requirements/survivors.txt
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m tests.lab.survivors $(SURVIVORS_ARGS)
 
