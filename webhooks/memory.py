@@ -60,14 +60,14 @@ class MemoryDriver(sdk.Driver):
         self, request: sdk.ValidateLoadBalancerRequest
     ) -> None:
         """Refuse an `address` that is none, and an attribute `refuse`; its value is the reason."""
-        _ingress(request.lb_spec, request.attributes)
+        ingress_of(request.lb_spec, request.attributes)
         _refuse(request.attributes)
 
     async def create_load_balancer(
         self, request: sdk.CreateLoadBalancerRequest
     ) -> _Outcome:
         """Know the load balancer by all of its spec from now on."""
-        ingress = _ingress(request.lb_spec, request.attributes)
+        ingress = ingress_of(request.lb_spec, request.attributes)
         return await self._performed(
             sdk.Operation.CREATE_LOAD_BALANCER,
             request,
@@ -78,7 +78,7 @@ class MemoryDriver(sdk.Driver):
         self, request: sdk.EnsureLoadBalancerRequest
     ) -> _Outcome:
         """Accept all attributes; `address` is where clients reach it."""
-        ingress = _ingress(request.lb_info, request.attributes)
+        ingress = ingress_of(request.lb_info, request.attributes)
         return await self._performed(
             sdk.Operation.ENSURE_LOAD_BALANCER,
             request,
@@ -223,17 +223,17 @@ class MemoryDriver(sdk.Driver):
                 return result
 
 
-def _ingress(*wishes: Mapping[str, str]) -> list[sdk.Ingress]:
+def ingress_of(*wishes: Mapping[str, str]) -> list[sdk.Ingress]:
     """Return the addresses, with commas between, that a wish names as `address`.
 
     Raises:
         Fail: one of them is none.
     """
     named = ",".join(wish.get("address", "") for wish in wishes)
-    return [reached_at(one) for one in dict.fromkeys(named.split(",")) if one]
+    return [_reached_at(one) for one in dict.fromkeys(named.split(",")) if one]
 
 
-def reached_at(address: str) -> sdk.Ingress:
+def _reached_at(address: str) -> sdk.Ingress:
     """Return where clients reach a load balancer.
 
     Raises:

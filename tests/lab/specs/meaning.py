@@ -16,7 +16,7 @@ import attrs
 from lbcf import sdk
 from tests.lab.specs.chains import DRAIN, UNREADY
 from tests.lab.specs.schemas import NS
-from webhooks.memory import reached_at
+from webhooks.memory import ingress_of
 
 
 Body = Mapping[str, Any]
@@ -83,13 +83,8 @@ def condition(body: Body, kind: str) -> Body:
 def is_refused(balancer: Body) -> bool:
     """Whether the driver refuses this spec: on wish, or for an address that is none."""
     attributes = balancer.get("attributes", {})
-    wishes = [
-        one.get("address", "")
-        for one in (balancer.get("lbSpec", balancer.get("spec", {})), attributes)
-    ]
     try:
-        for one in filter(None, ",".join(wishes).split(",")):
-            reached_at(one)
+        ingress_of(balancer.get("lbSpec", balancer.get("spec", {})), attributes)
     except sdk.Fail:
         return True
     return "refuse" in attributes

@@ -99,7 +99,7 @@ def meta(**fields: Any) -> Change:
     return lambda body: body["metadata"].update(fields)
 
 
-def told_of_service(status: str) -> Change:
+def in_service(status: str) -> Change:
     """Say whether a record's member is in service."""
     said = {"type": "InService", "status": status}
     return lambda body: body["status"]["conditions"].append(said)
@@ -142,7 +142,7 @@ WEB, FRONT, MEM, RECORD = (
         (RECORD, condition(0, status="False"), "is not registered"),
         (RECORD, meta(generation=3), "registered for generation 2 only"),
         (RECORD, spec(parameters={"weight": "2"}), "its load balancer has"),
-        (RECORD, told_of_service("Unknown"), "InService is not known"),
+        (RECORD, in_service("Unknown"), "InService is not known"),
         (MEM, spec(webhooks=[{"name": "drainBackend"}]), "InService is not Unknown"),
     ],
 )
