@@ -90,7 +90,7 @@ orders: build ## ~5 min | End twenty namespaces, everything in them deleted in d
 ##@ Search the protocol
 
 .PHONY: model
-model: packages ## ~30 min | Search all states of the lifecycle's protocol, and all fair runs; then let SPIN do it too.
+model: packages ## ~45 min | Search all states of the lifecycle's protocol, and all fair runs; then let SPIN do it too.
 	pypy3 -m tests.lab.model --page docs/counterexamples.md
 
 .PHONY: sweep
