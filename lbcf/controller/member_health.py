@@ -25,7 +25,8 @@ from lbcf.core.lifecycle.in_service import (
 )
 from lbcf.core.lifecycle.listing import RETOLD
 from lbcf.core.lifecycle.steadiness import Steadiness
-from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.operations import Operation
+from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver
 from lbcf.core.model.values import MemberKey, ObjectKey, Uid
 from lbcf.executor import Listing
 from lbcf.executor.writes import ObjectWriter
@@ -89,6 +90,30 @@ class InServiceCondition:
         self._due: dict[ObjectKey, tuple[Uid, str | None]] = {}
         self._news = asyncio.Event()
 
+    def listen(self) -> None:
+        """Begin to follow records; before the informers start."""
+        self._view.records.on_change(self._record_changed)
+
+    def _record_changed(
+        self, _old: BackendRecord | None, new: BackendRecord | None
+    ) -> None:
+        """Have a member told that nobody lists it, if it does not say so.
+
+        Its load balancer says so long since where a write met a conflict, where the process
+        that was about to write was killed, and where the member was registered by a driver
+        that listed then: nobody looks at it again.
+        """
+        if new is None or new.is_deleting or not new.is_registered:
+            return
+        said = said_of(new)
+        if said is not None and said.status is None:
+            return
+        driver = self._view.driver(new.driver_key)
+        if isinstance(driver, LoadBalancerDriver) and not driver.declares(
+            Operation.LIST_BACKENDS
+        ):
+            self._tell(new, None)
+
     def forget(self, load_balancer: ObjectKey) -> None:
         """Keep nothing of a load balancer."""
         self._members.pop(load_balancer, None)
@@ -139,6 +164,9 @@ class InServiceCondition:
 
     async def run(self) -> None:
         """Write what is to be told, one after the other, until cancelled."""
+        # Of those that came before their driver nothing could be said.
+        for record in tuple(self._view.records.values()):
+            self._record_changed(None, record)
         while True:
             await self._news.wait()
             while self._due:

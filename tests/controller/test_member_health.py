@@ -3,6 +3,7 @@
 import asyncio
 
 from collections.abc import Sequence
+from datetime import timedelta
 from itertools import pairwise
 
 import attrs
@@ -17,6 +18,7 @@ from lbcf.core.lifecycle.in_service import (
     said_of,
     with_in_service,
 )
+from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, Meta
 from lbcf.core.model.values import MemberKey
 from lbcf.executor.listings import Listing
@@ -26,7 +28,7 @@ from lbcf.kube.errors import Conflict
 from lbcf.kube.kinds import RECORDS
 from lbcf.kube.requests import Body
 from lbcf.wire.driver_answers import BackendState, ListedBackend
-from tests.builders import a_load_balancer, a_record
+from tests.builders import a_driver, a_load_balancer, a_record
 from tests.controller.exchanges import Nobody
 from tests.controller.views import everyday, show
 from tests.fakes.clock import VirtualClock
@@ -77,15 +79,27 @@ class Writes(ObjectWriter[BackendRecord]):
 class Played:
     """Records of one load balancer, and what it says of them by period."""
 
-    def __init__(self, count: int = 1, conflicts: int = 0, word: str = "DOWN") -> None:
+    def __init__(
+        self,
+        count: int = 1,
+        conflicts: int = 0,
+        word: str = "DOWN",
+        *,
+        lists: bool = True,
+    ) -> None:
         self.word = word
         self.key = a_load_balancer().meta.key
         records = [a_record(f"web-{n}", registered=True) for n in range(count)]
-        self.view = show(everyday(), *records)
+        timeouts = (
+            {Operation.LIST_BACKENDS.value: timedelta(seconds=10)} if lists else {}
+        )
+        driver = attrs.evolve(a_driver(version=2), timeouts=timeouts)
+        self.view = show(everyday(), driver, *records)
         self.writes, clock = Writes(self.view, conflicts), VirtualClock()
         self.health = InServiceCondition(
             self.view, self.writes, FirstChecks(self.view, clock), clock
         )
+        self.health.listen()
 
     def records(self) -> Sequence[BackendRecord]:
         """Who is registered, as the view has it now."""
@@ -122,17 +136,20 @@ def _listed(record: BackendRecord, state: BackendState, word: str) -> ListedBack
 
 def play(played: Played, *states: BackendState, same: int = 0, rest: float = 0) -> None:
     """Let it say something, then the same bytes so often, then nothing more."""
+    run_virtual(running(played, *states, same=same, rest=rest))
 
-    async def run() -> None:
-        async with asyncio.TaskGroup() as tasks:
-            await asyncio.sleep(GRACE.total_seconds())
-            writing = tasks.create_task(played.health.run())
-            await played.say(*states)
-            await played.say(*states[-1:] * same, same=True)
-            await asyncio.sleep(rest)
-            writing.cancel()
 
-    run_virtual(run())
+async def running(
+    played: Played, *states: BackendState, same: int = 0, rest: float = 0
+) -> None:
+    """The same, in a loop that runs."""
+    async with asyncio.TaskGroup() as tasks:
+        await asyncio.sleep(GRACE.total_seconds())
+        writing = tasks.create_task(played.health.run())
+        await played.say(*states)
+        await played.say(*states[-1:] * same, same=True)
+        await asyncio.sleep(rest)
+        writing.cancel()
 
 
 UP, DOWN = BackendState.ACTIVE, BackendState.DOWN
@@ -207,3 +224,37 @@ def test_member_that_nobody_lists_any_more_is_unknown(is_known: bool) -> None:
     play(played, rest=1)
 
     assert [None] * (1 + is_known) == played.told()
+
+
+async def _meanwhile(played: Played, record: BackendRecord) -> None:
+    """Let it write, and let the watch tell of a record a second later."""
+
+    async def tell() -> None:
+        await asyncio.sleep(GRACE.total_seconds() + 1)
+        meta = attrs.evolve(record.meta, resource_version="7")
+        show(played.view, attrs.evolve(record, meta=meta))
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(tell())
+        tasks.create_task(running(played, rest=2))
+
+
+def test_member_that_nobody_told_of_is_unknown() -> None:
+    """Who was about to was killed, or it was registered a moment later."""
+    killed, late = Played(2, lists=False), Played(0, lists=False)
+    play(killed, rest=1)
+    run_virtual(_meanwhile(late, a_record("web-1", registered=True)))
+
+    assert [None, None] == killed.told()
+    assert [None] == late.told()
+
+
+def test_conflict_is_made_good_by_the_change_that_it_met() -> None:
+    """Nobody reads the list of a load balancer that has none."""
+    played = Played(conflicts=1, lists=False)
+    [record] = played.records()
+
+    run_virtual(_meanwhile(played, record))
+
+    assert [None] == played.told()
+    assert 2 == len(played.writes.at)
