@@ -103,6 +103,7 @@ class GateServer:
 
         Raises:
             CannotListen: the address cannot be used.
+            ExceptionGroup: what answers broke down; the block was cancelled.
         """
         loop = asyncio.get_running_loop()
         try:
@@ -114,14 +115,16 @@ class GateServer:
             raise CannotListen(text) from error
         port: int = server.sockets[0].getsockname()[1]
         _log.info("gate.serving", host=address.host or "*", port=port)
-        answering = asyncio.create_task(self.gate.run())
-        try:
-            yield port
-        finally:
-            server.close()
-            answering.cancel()
-            for connection in list(self.open):
-                connection.close()
+        # A gate that accepts and never answers would hold every pod to the end of its grace.
+        async with asyncio.TaskGroup() as tasks:
+            answering = tasks.create_task(self.gate.run())
+            try:
+                yield port
+            finally:
+                server.close()
+                answering.cancel()
+                for connection in list(self.open):
+                    connection.close()
 
 
 class Connection(asyncio.Protocol):

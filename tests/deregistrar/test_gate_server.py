@@ -6,6 +6,7 @@ import struct
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 import pytest
 
@@ -14,6 +15,7 @@ from lbcf.deregistrar.drain_gate import DrainGate, GateMetrics, pod_of
 from lbcf.deregistrar.gate_server import GateServer, Limits
 from lbcf.kube.client import KubeClient
 from lbcf.kube.kinds import RECORDS
+from lbcf.kube.requests import ApiRequest
 from lbcf.kube.store import Store
 from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.flags import BindAddress
@@ -30,8 +32,10 @@ ASKED = "GET /v1/pods/{}/drained?timeoutSeconds={} HTTP/1.0\r\n\r\n"
 class Service:
     """A server that answers for one pod with a record, and all without."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
-        self.client = KubeClient(TinyApi())
+    def __init__(
+        self, limits: Limits | None = None, api: TinyApi | None = None
+    ) -> None:
+        self.client = KubeClient(api or TinyApi())
         metrics = Metrics()
         self.registry = metrics.registry
         series = GateMetrics(metrics)
@@ -149,3 +153,29 @@ async def test_address_that_is_taken() -> None:
         with pytest.raises(CannotListen, match=r"cannot listen on 127\.0\.0\.1"):
             async with Service().server.serve(BindAddress("127.0.0.1", service.port)):
                 raise AssertionError("it listens")
+
+
+class BrokenApi(TinyApi):
+    """One whose answers break what reads them."""
+
+    async def send(
+        self,
+        request: ApiRequest,
+        within: timedelta | None = None,  # noqa: ARG002 - as the real one has it
+    ) -> bytes:
+        """Fail in a way that nobody expects."""
+        raise RuntimeError(f"cannot read the answer to {request.path}")
+
+
+async def test_process_ends_with_what_answers() -> None:
+    """Else it would go on to take pods in, and let each of them wait in vain."""
+    service = Service(api=BrokenApi())
+    broken = pytest.RaisesExc(RuntimeError, match="cannot read")
+    with pytest.RaisesGroup(broken, flatten_subgroups=True):
+        async with (
+            asyncio.timeout(60),
+            service.server.serve(BindAddress("127.0.0.1", 0)) as port,
+        ):
+            service.port = port
+            await service.say(ASKED.format(HELD, 60))
+            await asyncio.Event().wait()
