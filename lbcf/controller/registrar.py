@@ -193,6 +193,17 @@ class Registrar:
         self._lost.setdefault(record.load_balancer_key, set()).add(meta.uid)
         self._queue.add(meta.key)
 
+    def load_balancer_is_back(self, load_balancer: ObjectKey) -> None:
+        """Make at once what failed at a load balancer that could not be reached.
+
+        Their pauses have grown with its outage, to two minutes.
+        """
+        now = self._executor.now()
+        for record in self._view.records.by_index("load_balancer", load_balancer):
+            state = self._states.get(record.meta.uid)
+            if state is not None and state.streak.may_end(now):
+                self._queue.add(record.meta.key)
+
     def is_resetting(self, load_balancer: ObjectKey) -> bool:
         """Return whether a member that a load balancer lost is not put back yet."""
         still = set(filter(self._is_lost, self._lost.pop(load_balancer, ())))

@@ -14,7 +14,7 @@ from lbcf.controller.group_status import GroupStatusReconciler
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.snapshot import groups_concerned, is_local
 from lbcf.controller.view import View
-from lbcf.core.lifecycle.serving import is_asked
+from lbcf.core.lifecycle.serving import is_asked, is_back
 from lbcf.core.model.cluster import Pod
 from lbcf.core.model.node_backends import ServiceRef, ServiceSelection
 from lbcf.core.model.nodes import Node, NodePortService
@@ -333,6 +333,8 @@ class Triggers:
         if either is None:
             return
         self._queues.load_balancers.add(either.meta.key)
+        if is_back(old, new):
+            self._registrar.load_balancer_is_back(either.meta.key)
         if same_spec(old, new) and _same_for_records(old, new):
             if is_asked(old) != is_asked(new):
                 for group in self._view.groups.by_index(

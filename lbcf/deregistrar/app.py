@@ -205,7 +205,11 @@ class DeregistrarProgram:
     def _load_balancer_changed(
         self, old: LoadBalancer | None, new: LoadBalancer | None
     ) -> None:
-        """Look for orders to take members out where this shard is to heed them."""
+        """Look for orders to take members out where this shard is to heed them.
+
+        And at what failed, where a load balancer is back.
+        """
+        self._deregistrar.load_balancer_changed(old, new)
         if new is not None and self._parts.shard.has(new.meta.key):
             self._orphans.load_balancer_changed(old, new)
 

@@ -21,6 +21,7 @@ from lbcf.core.lifecycle.deregistration import (
     end_of_drain,
     phase_of,
 )
+from lbcf.core.lifecycle.serving import is_back
 from lbcf.core.lifecycle.steps import (
     CallDriver,
     Finish,
@@ -30,7 +31,7 @@ from lbcf.core.lifecycle.steps import (
     WriteStatus,
 )
 from lbcf.core.lifecycle.turn import Now, find_driver
-from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver
+from lbcf.core.model.resources import BackendRecord, LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import MemberKey, ObjectKey, Uid
 from lbcf.core.reasons import Explanation
 from lbcf.deregistrar.cut_drains import CutDrains
@@ -163,6 +164,22 @@ class Deregistrar:
         """Look at all that waits for a driver which may be called differently now."""
         for record in self._records.by_index("driver", driver):
             self._queue.add(record.meta.key)
+
+    def load_balancer_changed(
+        self, old: LoadBalancer | None, new: LoadBalancer | None
+    ) -> None:
+        """Make at once what failed at a load balancer that could not be reached.
+
+        Their pauses have grown with its outage, to two minutes.
+        """
+        if new is None or not is_back(old, new):
+            return
+        now = self._executor.now()
+        for record in self._records.by_index("driver", new.driver_key):
+            state = self._states.get(record.meta.uid)
+            is_here = record.load_balancer_key == new.meta.key
+            if is_here and state is not None and state.streak.may_end(now):
+                self._queue.add(record.meta.key)
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Take one record's end as far as it goes."""

@@ -3,6 +3,7 @@
 import gc
 import weakref
 
+from collections import deque
 from datetime import timedelta
 
 import attrs
@@ -202,6 +203,43 @@ async def test_failing_to_ensure_again_is_paused(answer: Reply) -> None:
     assert 60 == pauses[0]
     assert all(0.25 <= pause <= 8 for pause in pauses[1:4])
     assert 60 == pauses[4]
+
+
+@pytest.mark.parametrize(
+    ("answer", "name", "is_asked"),
+    [
+        (CallRefused("no"), "front", True),
+        (CallRefused("no"), "other", False),
+        (CallRefused("no", seconds(3600)), "front", False),
+    ],
+    ids=["as soon as possible", "elsewhere", "as the driver wishes"],
+)
+async def test_call_that_failed_is_made_when_its_load_balancer_is_back(
+    answer: Reply, name: str, *, is_asked: bool
+) -> None:
+    """Before the pause ends, which has grown with the outage."""
+    record = a_record()
+    view = show(everyday(), record)
+    world = World(record, monotonic=100.0, answers=deque([answer]))
+    registrar, queue = _registrar(world, view, VirtualClock())
+    await visits(world, registrar, 1)
+    world.monotonic = 100.0
+
+    registrar.load_balancer_is_back(ObjectKey(record.meta.key.namespace, name))
+
+    assert is_asked == bool(len(queue))
+
+
+async def test_record_that_has_not_failed_waits_for_no_load_balancer() -> None:
+    """It has its turn, or has had it."""
+    record = a_record()
+    registrar, queue = _registrar(
+        World(record), show(everyday(), record), VirtualClock()
+    )
+
+    registrar.load_balancer_is_back(record.load_balancer_key)
+
+    assert not len(queue)
 
 
 async def test_lost_member_counts_as_lost_until_it_is_back() -> None:

@@ -12,9 +12,11 @@ from lbcf.controller.registrar import Registrar
 from lbcf.controller.triggers import ChangedBackends, Queues, Triggers
 from lbcf.controller.view import View
 from lbcf.core.model.cluster import Pod
+from lbcf.core.model.conditions import REACHABLE, Condition
 from lbcf.core.model.names import ANNOTATION_DRAIN
 from lbcf.core.model.resources import BackendRecord, StaticRef
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.drivers.pool import DriverPool
 from lbcf.executor import Executor
 from lbcf.executor.writes import ObjectWriter
@@ -53,6 +55,7 @@ class Bench:
     view: View
     queues: Queues
     scopes: ChangedBackends
+    registrar: Registrar
 
     async def tell(self, *things: Thing) -> Keys:
         """Let the watches tell of objects; return what that put into the queues."""
@@ -107,7 +110,7 @@ def set_up(*things: Thing) -> Bench:
         clock,
     )
     Triggers(view, scopes, queues, registrar, statuses).listen()
-    return Bench(view, queues, scopes)
+    return Bench(view, queues, scopes, registrar)
 
 
 def newer(pod: Pod, **changes: object) -> Pod:
@@ -453,6 +456,27 @@ async def test_load_balancer_that_is_understood_again_brings_what_waits_for_it()
     keys = await bench.tell(a_load_balancer(version=10))
 
     assert [RECORD] == keys["records"]
+
+
+async def test_load_balancer_that_is_back_brings_what_failed_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Those alone: its registrar knows which."""
+    away, back = (
+        attrs.evolve(
+            a_load_balancer(version=version),
+            conditions=(Condition(REACHABLE, status, Reason.REACHABLE),),
+        )
+        for version, status in ((2, False), (3, True))
+    )
+    bench = set_up(away)
+    told: list[ObjectKey] = []
+    monkeypatch.setattr(bench.registrar, "load_balancer_is_back", told.append)
+
+    await bench.tell(back)
+    await bench.tell(attrs.evolve(back, meta=a_load_balancer(version=4).meta))
+
+    assert [FRONT] == told
 
 
 async def test_own_write_of_a_load_balancer_s_status_brings_no_group() -> None:

@@ -1066,7 +1066,7 @@ def test_turn_begins_without_the_report_of_the_last_one() -> None:
 
 def test_first_success_ends_the_streak_of_failures() -> None:
     """And is told with the moment of the deletion where that can be counted from."""
-    failed = NO_FAILURES.with_answer(Operation.DEREGISTER_BACKEND, NO)
+    failed = NO_FAILURES.with_answer(Operation.DEREGISTER_BACKEND, NO, at(0))
     ending = attrs.evolve(FRESH, streak=failed)
     call = a_call(Operation.DEREGISTER_BACKEND)
 

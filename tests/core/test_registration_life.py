@@ -1128,7 +1128,7 @@ def test_held_address_is_told_with_what_can_be_counted_from(boot: str) -> None:
 )
 def test_success_ends_a_streak_of_failures(operation: Operation) -> None:
     """Of either call."""
-    failed = attrs.evolve(FRESH, streak=NO_FAILURES.with_answer(operation, NO))
+    failed = attrs.evolve(FRESH, streak=NO_FAILURES.with_answer(operation, NO, at(0)))
     call = a_call(operation, NOWHERE)
 
     known = learn(failed, call, Succeeded(backend_addr="eni-7:1"), at(1))

@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from lbcf.core.lifecycle.serving import is_asked, serving_condition
+from lbcf.core.lifecycle.serving import is_asked, is_back, serving_condition
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.reasons import Reason
@@ -49,3 +49,39 @@ def test_only_a_load_balancer_that_is_reached_tells(
     assert known is is_asked(attrs.evolve(a_load_balancer(), conditions=said))
     assert not is_asked(a_load_balancer())
     assert not is_asked(None)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        pytest.param(False, True, True, id="back"),
+        pytest.param(None, True, True, id="listed again"),
+        pytest.param(True, True, False, id="never away"),
+        pytest.param(True, False, False, id="going away"),
+        pytest.param(False, False, False, id="still away"),
+        pytest.param(False, None, False, id="listed no more"),
+    ],
+)
+def test_load_balancer_is_back(
+    *, before: bool | None, after: bool | None, expected: bool
+) -> None:
+    """Where it was told that it could not be reached, and is told that it can."""
+    old, new = (
+        attrs.evolve(
+            a_load_balancer(),
+            conditions=(Condition(conditions.REACHABLE, status, Reason.REACHABLE),),
+        )
+        for status in (before, after)
+    )
+
+    assert expected is is_back(old, new)
+
+
+def test_load_balancer_that_was_never_away_is_not_back() -> None:
+    """Its first reading ends no pause."""
+    said = (Condition(conditions.REACHABLE, True, Reason.REACHABLE),)
+    reached = attrs.evolve(a_load_balancer(), conditions=said)
+
+    assert not is_back(a_load_balancer(), reached)
+    assert not is_back(None, reached)
+    assert not is_back(reached, None)

@@ -30,11 +30,32 @@ PROGRESS = DrainProgress(START, START + seconds(30), 3)
 
 def test_streak_counts_answers_of_one_kind() -> None:
     """Fail and silence are one kind: no success; Running is another."""
-    twice = NO_FAILURES.with_answer(ENSURE, NO).with_answer(ENSURE, LOST)
+    twice = NO_FAILURES.with_answer(ENSURE, NO, at(0)).with_answer(ENSURE, LOST, at(1))
 
     assert 2 == twice.length
-    assert 1 == twice.with_answer(ENSURE, BUSY).length
-    assert 1 == twice.with_answer(DRAIN, NO).length
+    assert 1 == twice.with_answer(ENSURE, BUSY, at(2)).length
+    assert 1 == twice.with_answer(DRAIN, NO, at(2)).length
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        (NO, [True, True, True]),
+        (LOST, [True, True, True]),
+        (CallRefused("no", seconds(30)), [False, False, True]),
+        (BUSY, [False, False, False]),
+    ],
+)
+def test_pause_after_failures_may_end_early(
+    reply: CallRefused | NoAnswer | StillRunning, expected: list[bool]
+) -> None:
+    """But not sooner than the driver wishes, and polls go on as they do."""
+    streak = NO_FAILURES.with_answer(ENSURE, NO, at(0)).with_answer(
+        ENSURE, reply, at(5)
+    )
+
+    assert expected == [streak.may_end(at(n)) for n in (5, 34, 35)]
+    assert not NO_FAILURES.may_end(at(5))
 
 
 def test_polls_come_ever_more_slowly_up_to_five_seconds() -> None:

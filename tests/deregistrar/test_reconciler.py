@@ -4,14 +4,17 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 import attrs
+import pytest
 
 from prometheus_client import CollectorRegistry
 
 from lbcf.core.model.access import Secret
+from lbcf.core.model.conditions import REACHABLE, Condition
 from lbcf.core.model.names import FINALIZER_RECORD
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.deregistrar.cut_drains import CutDrains
 from lbcf.deregistrar.metrics import DeletionMetrics
 from lbcf.deregistrar.noted_calls import NotedCalls
@@ -33,7 +36,7 @@ from lbcf.runtime.metrics import Metrics
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.worker import Done, RequeueAfter, Result
 from lbcf.wire.metadata import identity_of
-from tests.builders import a_driver
+from tests.builders import a_driver, a_load_balancer
 from tests.fakes.clock import VirtualClock
 from tests.fakes.journal import FakeJournal
 from tests.fakes.loop import run_virtual
@@ -100,7 +103,9 @@ class Scene:
         clock, client = VirtualClock(), KubeClient(api := TinyApi())
         api.put(RECORDS.path(KEY), BODY)
         self.client = client
-        self.records: Store[BackendRecord] = Store({"holder": holder_of})
+        self.records: Store[BackendRecord] = Store(
+            {"holder": holder_of, "driver": lambda record: [record.driver_key]}
+        )
         drivers: Store[LoadBalancerDriver] = Store()
         drivers.apply(Put(a_driver()))
         noted = NotedCalls(FakeJournal())
@@ -108,10 +113,11 @@ class Scene:
         recorder = EventRecorder(client, clock, controller="d", instance="me")
         telling: WorkQueue[ObjectKey] = WorkQueue("successors", clock)
         writer = ObjectWriter(client, RECORDS, self.records)
+        self.queue: WorkQueue[ObjectKey] = WorkQueue("deletions", clock)
         self.deregistrar = Deregistrar(
             self.records,
             drivers,
-            WorkQueue("deletions", clock),
+            self.queue,
             Executor(
                 client,
                 _Drivers(lambda: during(self)),
@@ -157,3 +163,31 @@ def test_record_whose_call_had_no_answer_is_remembered() -> None:
 
     assert isinstance(run_virtual(scene.turn()), RequeueAfter)
     assert 1 == len(scene.deregistrar)
+
+
+@pytest.mark.parametrize(("name", "is_asked"), [("front", True), ("other", False)])
+def test_call_that_failed_is_made_when_its_load_balancer_is_back(
+    name: str, *, is_asked: bool
+) -> None:
+    """Before the pause ends, which has grown with the outage."""
+    scene = Scene(lambda _: None)
+    away, back = (
+        attrs.evolve(
+            a_load_balancer(name),
+            conditions=(Condition(REACHABLE, status, Reason.REACHABLE),),
+        )
+        for status in (False, True)
+    )
+    run_virtual(scene.turn())
+    run_virtual(_emptied(scene.queue))
+
+    scene.deregistrar.load_balancer_changed(away, away)
+    assert not len(scene.queue)
+    scene.deregistrar.load_balancer_changed(away, back)
+
+    assert is_asked == bool(len(scene.queue))
+
+
+async def _emptied(queue: WorkQueue[ObjectKey]) -> None:
+    while len(queue):
+        queue.done(await queue.get())

@@ -38,7 +38,7 @@ class CallBackoff:
         self, operation: Operation, trouble: CallFailure, now: Now
     ) -> tuple[timedelta, FailureStreak]:
         """Return the pause that an answer calls for, and the streak that it belongs to."""
-        streak = self.streak.with_answer(operation, trouble)
+        streak = self.streak.with_answer(operation, trouble, now)
         return retry_delay(trouble, streak.length, now), streak
 
 

@@ -648,7 +648,7 @@ def _report_drain(
         why = Explanation(Reason.DRAINING, message)
     else:
         why = describe_failure(reply, step.driver, step.operation)
-    streak = state.streak.with_answer(step.operation, reply)
+    streak = state.streak.with_answer(step.operation, reply, now)
     pause = retry_delay(reply, streak.length, now)
     changed = (
         record.status.drain is None or record.status.drain.connections != connections
@@ -668,7 +668,7 @@ def _report_failure(
     state: DeregistrationState, step: CallDriver, reply: CallFailure, now: Now
 ) -> DeregistrationState:
     why = describe_failure(reply, step.driver, step.operation)
-    streak = state.streak.with_answer(step.operation, reply)
+    streak = state.streak.with_answer(step.operation, reply, now)
     pause = retry_delay(reply, streak.length, now)
     condition = _condition(step.permission.record, conditions.DEREGISTERED, why)
     return attrs.evolve(

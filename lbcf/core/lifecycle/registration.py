@@ -762,7 +762,7 @@ def _not_registered_yet(
     if step.operation is Operation.ENSURE_BACKEND:
         state = _with_ensure_out(state, step, reply, now)
     why = describe_failure(reply, step.driver, step.operation)
-    streak = state.streak.with_answer(step.operation, reply)
+    streak = state.streak.with_answer(step.operation, reply, now)
     pause = retry_delay(reply, streak.length, now)
     report = Report(
         _not_registered(record, why),

@@ -21,6 +21,14 @@ def is_asked(load_balancer: LoadBalancer | None) -> bool:
     return said is not None and said.status is True
 
 
+def is_back(old: LoadBalancer | None, new: LoadBalancer | None) -> bool:
+    """Return whether a load balancer lists its members again that had stopped to."""
+    if old is None or not is_asked(new):
+        return False
+    said = conditions.find(old.conditions, conditions.REACHABLE)
+    return said is not None and said.status is not True
+
+
 def count_in_service(registered: Collection[BackendRecord]) -> int:
     """Count the members of which their load balancer has not said that they are down."""
     return sum(1 for record in registered if not is_down(record))

@@ -192,17 +192,31 @@ class FailureStreak:
         operation: that was called.
         is_busy: the answers were Running; else they were Fail, or none at all.
         length: how many there were.
+        not_before: until when the driver wishes not to be asked again, monotonic seconds.
     """
 
     operation: Operation | None = None
     is_busy: bool = False
     length: int = 0
+    not_before: float = 0.0
 
-    def with_answer(self, operation: Operation, reply: CallFailure) -> "FailureStreak":
+    def with_answer(
+        self, operation: Operation, reply: CallFailure, now: Now
+    ) -> "FailureStreak":
         """Return the streak with one more answer, of the same kind or a new one."""
         is_busy = isinstance(reply, StillRunning)
         same = (operation, is_busy) == (self.operation, self.is_busy)
-        return FailureStreak(operation, is_busy, self.length + 1 if same else 1)
+        wish = None if isinstance(reply, NoAnswer) else reply.again_after
+        not_before = 0.0 if wish is None else now.monotonic + wish.total_seconds()
+        return FailureStreak(
+            operation, is_busy, self.length + 1 if same else 1, not_before
+        )
+
+    def may_end(self, now: Now) -> bool:
+        """Return whether calls have failed, and may be made again before their pause ends."""
+        return (
+            bool(self.length) and not self.is_busy and now.monotonic >= self.not_before
+        )
 
 
 NO_FAILURES = FailureStreak()
