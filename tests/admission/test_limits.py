@@ -41,12 +41,11 @@ from tests.drivers.servers import (
     silent,
 )
 from tests.kube.tiny_api import Json, TinyApi
+from tests.patience import PATIENCE
 
 
 SOON = timedelta(seconds=0.3)
 NEVER = timedelta(hours=1)
-PATIENCE = 20
-"""Seconds after which nothing more is waited for; nothing takes as long."""
 
 Connections = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 

@@ -8,8 +8,6 @@ from pathlib import Path
 
 
 REPOSITORY = Path(__file__).parents[2]
-PATIENCE = 60.0
-"""Seconds that a test waits at most for what is known to come."""
 HANGS = 600.0
 """Seconds after which a call counts as hanging; a start may take some minutes."""
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster_tests.calls import PATIENCE, REPOSITORY, call
+from tests.cluster_tests.calls import REPOSITORY, call
 from tests.lab.cluster import (
     Cluster,
     ClusterError,
@@ -23,6 +23,7 @@ from tests.lab.cluster import (
 from tests.lab.cluster.lifecycle import Deadline
 from tests.lab.cluster.pids import Pid
 from tests.lab.cluster.waiting import running_services
+from tests.patience import PATIENCE
 
 
 pytestmark = pytest.mark.cluster

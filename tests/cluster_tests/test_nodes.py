@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster_tests.calls import PATIENCE, call
+from tests.cluster_tests.calls import call
 from tests.lab.cluster import Cluster, KubectlError
 from tests.lab.cluster.commands import run
 from tests.lab.cluster.fixtures import QUICK_FAILURES, running
 from tests.lab.cluster.nodes import group_name
+from tests.patience import PATIENCE
 
 
 pytestmark = pytest.mark.nodes

@@ -13,13 +13,13 @@ from typing import cast
 
 import pytest
 
-from tests.cluster_tests.calls import PATIENCE
 from tests.lab.cluster.audit import read_audit
 from tests.lab.cluster.binaries import digest, made_once
 from tests.lab.cluster.certificates import write_private
 from tests.lab.cluster.layers import Layer, save_image
 from tests.lab.cluster.pids import Pid
 from tests.lab.cluster.ports import free_ports
+from tests.patience import PATIENCE
 
 
 def nothing_said(_: str) -> None:

@@ -11,7 +11,8 @@ from typing import Any
 
 import attrs
 
-from tests.e2e.stage import PATIENCE, Stage
+from tests.e2e.stage import Stage
+from tests.patience import PATIENCE
 
 
 ROLES = Path(__file__).parents[2] / "manifests" / "rbac" / "users.yaml"

@@ -28,10 +28,10 @@ from tests.lab.cluster import Cluster
 from tests.lab.cluster.ports import free_ports
 from tests.lab.traced.runs import Runs
 from tests.lab.traced.tape import Run
+from tests.patience import PATIENCE
 
 
 T = TypeVar("T")
-PATIENCE = 180.0
 _AT_ONCE = 16
 """Seconds; the garbage collector learns of new kinds every half minute."""
 

@@ -17,6 +17,7 @@ from tests.lab.cluster import Cluster, Options
 from tests.lab.cluster.fixtures import running
 from tests.manifests import accounts
 from tests.manifests.documents import ROOT
+from tests.patience import PATIENCE
 
 
 pytestmark = pytest.mark.cluster
@@ -36,7 +37,11 @@ def _own() -> Iterator[Cluster]:
     """A control plane for these tests alone, with all that is applied but the webhook."""
     with running(0, Options(audit_bodies=True)) as cluster:
         cluster.kubectl("apply", "--server-side", "-k", MANIFESTS / "crds")
-        established = ("wait", "--for=condition=Established", "--timeout=60s")
+        established = (
+            "wait",
+            "--for=condition=Established",
+            f"--timeout={PATIENCE:.0f}s",
+        )
         cluster.kubectl(*established, "-f", MANIFESTS / "crds")
         overlay = MANIFESTS / "overlays" / "without-webhook"
         cluster.kubectl("apply", "--server-side", "-k", overlay)

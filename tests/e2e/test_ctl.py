@@ -17,7 +17,8 @@ from lbcf.core.model.names import ANNOTATION_ABANDON
 from tests.docs import pictures
 from tests.e2e import objects
 from tests.e2e.asking import END_OF_INPUT, a_tenant, answered, ask
-from tests.e2e.stage import PATIENCE, Stage
+from tests.e2e.stage import Stage
+from tests.patience import PATIENCE
 
 
 pytestmark = pytest.mark.cluster

@@ -19,12 +19,12 @@ from tests.lab.cluster import Cluster
 from tests.lab.cluster.fixtures import running
 from tests.lab.cluster.ports import free_ports
 from tests.manifests.documents import CRDS, ROOT
+from tests.patience import PATIENCE
 
 
 pytestmark = pytest.mark.nodes
 
 POLICY = ROOT / "manifests" / "readiness-gate" / "policy.yaml"
-PATIENCE = 60.0
 REPLICAS = 2
 LATENCY = 1.0
 """Seconds that the driver takes to register a pod."""
@@ -74,7 +74,13 @@ class Bench:
         """Start everything; a pod's registration takes a while."""
         kubectl = self.cluster.kubectl
         kubectl("apply", "-f", CRDS)
-        kubectl("wait", "--for=condition=Established", "--timeout=30s", "-f", CRDS)
+        kubectl(
+            "wait",
+            "--for=condition=Established",
+            f"--timeout={PATIENCE:.0f}s",
+            "-f",
+            CRDS,
+        )
         kubectl("apply", "-f", POLICY)
         kubectl("label", "namespace", "default", "lbcf.tkestack.io/readiness-gate=true")
         url = f"127.0.0.1:{free_ports(1)[0]}"
@@ -186,7 +192,7 @@ def test_rollout_waits_for_registration_and_for_the_controller(bench: Bench) -> 
     """Pods become Ready by registration; without a controller the old ones go on serving."""
     controller = bench.start_controller()
     bench.deploy("1")
-    status = ("rollout", "status", "deployment/web", "--timeout=60s")
+    status = ("rollout", "status", "deployment/web", f"--timeout={PATIENCE:.0f}s")
     bench.cluster.kubectl(*status)
     for pod in bench.pods():
         assert "AllRegistered" == said(pod, READINESS_GATE)["reason"]

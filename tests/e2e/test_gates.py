@@ -16,6 +16,7 @@ import pytest
 from images.waiter import build_waiter
 from tests.lab.cluster import Cluster
 from tests.lab.cluster.fixtures import running
+from tests.patience import PATIENCE
 
 
 pytestmark = pytest.mark.nodes
@@ -23,9 +24,7 @@ pytestmark = pytest.mark.nodes
 ROOT: Final = Path(__file__).parents[2]
 GATE: Final = "198.18.0.1"
 """The cluster's own side, where the deregistrar of these tests runs."""
-PATIENCE: Final = 60.0
-"""Seconds that a test waits at most; a pod that is missed waits for longer."""
-LONG: Final = 170
+LONG: Final = 4 * round(PATIENCE)
 """A grace period: longer than any test waits."""
 POLICY: Final = "mutatingadmissionpolicy/drain-gate.lbcf.tkestack.io"
 SERVICE: Final[list[Mapping[str, Any]]] = [
@@ -116,7 +115,12 @@ class Shop:
         said = {"lbcf.tkestack.io/shutdown-seconds": f"{rest}"}
         meta = {"name": name, "labels": labels, "annotations": said}
         self.apply({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
-        wait = ("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
+        wait = (
+            "wait",
+            "--for=condition=Ready",
+            f"pod/{name}",
+            f"--timeout={PATIENCE:.0f}s",
+        )
         self.cluster.kubectl(*wait)
         return self.cluster.kubectl(
             "get", f"pod/{name}", "--output=jsonpath={.metadata.uid}"
@@ -320,7 +324,12 @@ def test_preempted_pod_is_told_to_end_when_its_record_is_gone(shop: Shop) -> Non
             time.sleep(5)
             assert shop.serves("lesser")
             shop.end_record("lesser")
-        wait = ("wait", "--for=condition=Ready", "pod/first", "--timeout=60s")
+        wait = (
+            "wait",
+            "--for=condition=Ready",
+            "pod/first",
+            f"--timeout={PATIENCE:.0f}s",
+        )
         shop.cluster.kubectl(*wait)
         shop.cluster.kubectl("delete", "pod/first", "--now")
 

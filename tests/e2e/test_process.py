@@ -8,10 +8,11 @@ import aiohttp
 import pytest
 
 from tests.e2e import objects
-from tests.e2e.stage import PATIENCE, Stage
+from tests.e2e.stage import Stage
 from tests.e2e.watched import metrics_of
 from tests.lab.cluster import AuditEvent
 from tests.lab.cluster.ports import free_ports
+from tests.patience import PATIENCE
 
 
 pytestmark = pytest.mark.cluster

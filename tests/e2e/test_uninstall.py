@@ -27,13 +27,14 @@ from tests.lab.cluster.fixtures import running
 from tests.lab.demo.stack import beside
 from tests.manifests import accounts
 from tests.manifests.documents import ROOT
+from tests.patience import PATIENCE
 
 
 pytestmark = pytest.mark.cluster
 
 SYSTEM = "lbcf-system"
 WORKERS = ("controller", "deregistrar")
-WAIT = "--timeout=60s"
+WAIT = f"--timeout={PATIENCE:.0f}s"
 TRACES = (
     "customresourcedefinitions,clusterroles,clusterrolebindings,priorityclasses,"
     "validatingadmissionpolicies,validatingadmissionpolicybindings,"
@@ -195,7 +196,7 @@ async def test_drain_takes_everything_out_first(installed: Stage) -> None:
     assert BOTH == await installed.registered()
 
     cluster.kubectl(*command.split()[1:])
-    status, said = await _uninstall(installed, "drain", "--timeout", "60")
+    status, said = await _uninstall(installed, "drain", "--timeout", f"{PATIENCE:.0f}")
     assert (0, []) == (status, _traces(installed.cluster)), said
     assert set() == await installed.members()
     assert 3 == len(await installed.calls("deleteLoadBalancer"))

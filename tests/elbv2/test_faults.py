@@ -24,7 +24,7 @@ from tests.elbv2.conftest import MakeDriver
 from tests.elbv2.emulator import OURS, Emulator
 from tests.elbv2.signing import Key
 from tests.elbv2.state import ApiError, EmulatedGroup
-from tests.webhooks.troubled import PATIENCE
+from tests.patience import PATIENCE
 from webhooks.elbv2.driver import Elbv2Driver
 
 

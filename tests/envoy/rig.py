@@ -14,8 +14,8 @@ from lbcf.runtime.flags import BindAddress
 from lbcf.sdk import CreateLoadBalancerRequest, Driver, MemberKey, RetryAfter
 from tests.envoy.proxy import FLEET, Envoy
 from tests.envoy.relay import Relay
-from tests.haproxy.waiting import PATIENCE
 from tests.lab.cluster.ports import free_ports
+from tests.patience import PATIENCE
 from tests.webhooks.requests import RECORD
 from tests.webhooks.rig import Overlap, Rig, State
 from webhooks.envoy.driver import EnvoyDriver

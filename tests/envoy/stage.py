@@ -23,8 +23,8 @@ from lbcf.sdk import (
 from tests.envoy.proxy import FLEET, Envoy
 from tests.envoy.relay import Relay
 from tests.envoy.rig import HERE, QUICK
-from tests.haproxy.waiting import PATIENCE
 from tests.lab.cluster.ports import free_ports
+from tests.patience import PATIENCE
 from tests.webhooks import requests
 from webhooks.envoy.driver import EnvoyDriver
 from webhooks.envoy.keeper import Keeper

@@ -15,7 +15,8 @@ import pytest
 from lbcf.sdk import Fail, Succ
 from tests.envoy.conftest import StartServer
 from tests.envoy.stage import Stage
-from tests.haproxy.waiting import PATIENCE, until
+from tests.haproxy.waiting import until
+from tests.patience import PATIENCE
 from tests.webhooks.troubled import settled, told
 from webhooks.envoy.attributes import parse_attributes
 from webhooks.envoy.driver import EnvoyDriver

@@ -19,8 +19,8 @@ from lbcf.sdk import (
 )
 from tests.f5.requests import WEB, an_ensure, an_identity
 from tests.f5.server import Bigip
+from tests.patience import PATIENCE
 from tests.webhooks.requests import a_deregister, a_drain
-from tests.webhooks.troubled import PATIENCE
 from webhooks.f5 import transactions
 from webhooks.f5.driver import F5Driver
 from webhooks.f5.icontrol import Icontrol

@@ -10,12 +10,12 @@ from tests.fairness.objects import Balancer, Driver, Group, Thing
 from tests.fairness.world import STARTED, World
 from tests.fakes.loop import run_virtual
 from tests.kube.tiny_rules import metadata_of, with_metadata
+from tests.patience import PATIENCE
 
 
 SYSTEM = "kube-system"
 HOST = "shared.test"
 DRIVER = Driver(SYSTEM, "lbcf-shared", f"http://{HOST}")
-PATIENCE = 60.0
 
 
 @attrs.frozen

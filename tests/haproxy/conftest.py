@@ -5,14 +5,15 @@ import ipaddress
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
+from typing import Any, TypeVar
 
 import pytest
 
 from aiohttp import ClientSession
 
 from tests.haproxy.proxy import Haproxy
-from tests.haproxy.waiting import PATIENCE
 from tests.haproxy.web import WebServer
+from tests.patience import PATIENCE
 from webhooks.haproxy.connection import Limits
 from webhooks.haproxy.driver import HaproxyDriver
 from webhooks.haproxy.endpoints import AllowedEndpoints
@@ -30,6 +31,8 @@ HERE = AllowedAddresses(
 
 PATIENT = Limits(patience=timedelta(seconds=PATIENCE))
 """Of drivers: a machine may be slow, HAProxy's answers are not what is timed."""
+
+D = TypeVar("D", bound=HaproxyDriver)
 
 StartProxy = Callable[[], Awaitable[Haproxy]]
 StartServer = Callable[..., Awaitable[WebServer]]
@@ -66,11 +69,22 @@ async def _start_server() -> AsyncIterator[StartServer]:
         yield start
 
 
+def patient(kind: type[D], allowed: AllowedEndpoints = ANYWHERE, **how: Any) -> D:
+    """Return a driver that no slow machine has give up.
+
+    Args:
+        kind: of it.
+        allowed: which HAProxys it may use.
+        how: what else its `LoadBalancers` are told.
+    """
+    balancers = LoadBalancers(allowed, PATIENT, **how)
+    return kind(balancers, patience=PATIENT.patience)
+
+
 @pytest.fixture(name="driver")
 def _driver() -> HaproxyDriver:
     """Return a driver that has never done anything."""
-    balancers = LoadBalancers(ANYWHERE, PATIENT, addresses=HERE)
-    return HaproxyDriver(balancers, patience=PATIENT.patience)
+    return patient(HaproxyDriver, addresses=HERE)
 
 
 @pytest.fixture(name="client")

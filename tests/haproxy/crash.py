@@ -4,11 +4,10 @@ from collections.abc import Iterator
 
 import attrs
 
-from tests.haproxy.conftest import ANYWHERE, HERE
+from tests.haproxy.conftest import HERE, patient
 from webhooks.haproxy.connection import Limits
 from webhooks.haproxy.driver import HaproxyDriver
 from webhooks.haproxy.endpoints import Endpoint
-from webhooks.haproxy.load_balancers import LoadBalancers
 from webhooks.haproxy.runtime_api import RuntimeApi
 
 
@@ -54,7 +53,7 @@ def a_crashing_driver(fuse: Fuse) -> HaproxyDriver:
     def connect(endpoint: Endpoint, limits: Limits) -> RuntimeApi:
         return CrashingApi(endpoint, limits, fuse=fuse)
 
-    return HaproxyDriver(LoadBalancers(ANYWHERE, connect=connect, addresses=HERE))
+    return patient(HaproxyDriver, connect=connect, addresses=HERE)
 
 
 def fuses() -> Iterator[Fuse]:

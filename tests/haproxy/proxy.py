@@ -19,13 +19,16 @@ from typing import Self
 
 import attrs
 
-from tests.haproxy.waiting import PATIENCE, until
+from tests.haproxy.waiting import until
 from tests.lab.cluster.ports import free_ports
+from tests.patience import PATIENCE
 from webhooks.haproxy.connection import Limits, exchange
 from webhooks.haproxy.endpoints import Endpoint
 from webhooks.haproxy.errors import HaproxyError
 
 
+_ACCEPTS = "00010000"
+"""A flag of sockets in /proc/net/unix: they listen."""
 MISSING = "haproxy is not installed: run `make packages`"
 
 CONFIGURATION = """\
@@ -193,12 +196,17 @@ class Haproxy:
         return False
 
     async def reload(self) -> None:
-        """Let a new worker take over, and wait until it answers."""
+        """Let a new worker take over, and wait until it alone answers.
+
+        When the new one answers for the first time, the old one may do so once more: both
+        accept connections until the old one is told to stop.
+        """
         before = await self.worker()
         await self.ask_to_reload()
 
         async def replaced() -> bool:
-            return await self.answering() not in {0, before}
+            is_new = await self.answering() not in {0, before}
+            return is_new and not _listens(before, self.socket)
 
         await until(replaced)
 
@@ -322,6 +330,24 @@ async def _started(folder: Path) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
             *command, stdout=log, stderr=log, process_group=0
         )
+
+
+def _listens(pid: int, path: str) -> bool:
+    """Return whether a process still listens on a path, or on what was renamed to it."""
+    # HAProxy binds `PATH.PID.tmp`, and renames that.
+    lines = [line.split() for line in Path("/proc/net/unix").read_text().splitlines()]
+    sockets = {
+        f"socket:[{inode}]"
+        for *_, flags, _, _, inode, bound in (one for one in lines if len(one) > 7)
+        if flags == _ACCEPTS and bound.startswith(path)
+    }
+    opened: set[str] = set()
+    is_gone = contextlib.suppress(FileNotFoundError, ProcessLookupError)
+    with is_gone:
+        for file in Path(f"/proc/{pid}/fd").iterdir():
+            with is_gone:
+                opened.add(str(file.readlink()))
+    return not sockets.isdisjoint(opened)
 
 
 def _proc_status(pid: int) -> str:

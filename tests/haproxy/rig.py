@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from lbcf.sdk import BackendState, MemberKey
-from tests.haproxy.conftest import ANYWHERE, HERE, PATIENT
+from tests.haproxy.conftest import HERE, patient
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.relay import Relay, Spoil, cut, honest, nothing
 from tests.haproxy.requests import NO_CHECK, an_identity
@@ -16,7 +16,6 @@ from tests.webhooks.requests import RECORD
 from tests.webhooks.rig import Overlap, Rig, State
 from webhooks.haproxy.driver import HaproxyDriver
 from webhooks.haproxy.endpoints import AllowedEndpoints
-from webhooks.haproxy.load_balancers import LoadBalancers
 from webhooks.haproxy.members import SlotName
 from webhooks.haproxy.slot_driver import SlotDriver
 from webhooks.haproxy.slots import FREE
@@ -97,12 +96,11 @@ class HaproxyRig(Rig):
 
     def make(self) -> HaproxyDriver:
         """Return a driver."""
-        balancers = LoadBalancers(ANYWHERE, PATIENT, addresses=HERE)
-        return self.kind(balancers, patience=PATIENT.patience)
+        return patient(self.kind, addresses=HERE)
 
     def closed(self) -> HaproxyDriver:
         """Return a driver for members that are not on this machine."""
-        return self.kind(LoadBalancers(ANYWHERE))
+        return patient(self.kind)
 
     async def _row(self) -> Mapping[str, str] | None:
         """Return the member's row, where it is there."""
@@ -161,7 +159,7 @@ class HaproxyRig(Rig):
         """Return a driver with a rule for the socket."""
         rule = f"{self.relay.path}=kube-system"
         allowed = AllowedEndpoints(("/tmp/*/*.sock", rule))
-        return self.kind(LoadBalancers(allowed, addresses=HERE))
+        return patient(self.kind, allowed, addresses=HERE)
 
     async def begin(self, fault: str, _operation: str, /) -> None:
         """Have it go wrong with each command."""

@@ -9,7 +9,7 @@ import pytest
 
 from lbcf.sdk import Fail, RetryAfter, Succ
 from tests.fakes.loop import run_virtual
-from tests.haproxy.conftest import ANYWHERE, HERE
+from tests.haproxy.conftest import ANYWHERE, HERE, patient
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import NO_CHECK, a_deregister, an_ensure, an_identity
 from webhooks.haproxy.driver import PATIENCE, HaproxyDriver
@@ -41,7 +41,7 @@ class CountingApi(RuntimeApi):
 
 async def test_many_come_and_go(proxy: Haproxy) -> None:
     """More than one line has room for, yet few lines; strangers stay as they are."""
-    driver = HaproxyDriver(LoadBalancers(ANYWHERE, connect=CountingApi, addresses=HERE))
+    driver = patient(HaproxyDriver, connect=CountingApi, addresses=HERE)
     CountingApi.lines.clear()
     lb_info, before = an_identity(proxy), await proxy.foreign()
     ensured = await driver.ensure_backends(

@@ -11,7 +11,7 @@ from typing import ClassVar
 import pytest
 
 from lbcf.sdk import Fail, Refusal, RetryAfter, Succ
-from tests.haproxy.conftest import ANYWHERE, HERE, PATIENT
+from tests.haproxy.conftest import ANYWHERE, HERE, PATIENT, patient
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.relay import changes_cut
 from tests.haproxy.requests import NO_CHECK, an_ensure, an_identity
@@ -161,8 +161,7 @@ class CountedApi(RuntimeApi):
 @pytest.mark.haproxy
 async def test_one_slot_is_enough(proxy: Haproxy) -> None:
     """With nine slots taken by others, fifty operations at once all succeed."""
-    balancers = LoadBalancers(ANYWHERE, PATIENT, connect=CountedApi, addresses=HERE)
-    driver = HaproxyDriver(balancers, patience=PATIENT.patience)
+    driver = patient(HaproxyDriver, connect=CountedApi, addresses=HERE)
     lb_info = an_identity(proxy)
     CountedApi.most = 0
     held = [await asyncio.open_unix_connection(proxy.socket) for _ in range(9)]
@@ -301,7 +300,7 @@ async def test_a_member_that_was_lost_comes_back_with_other_parameters(
 @pytest.mark.haproxy
 async def test_an_add_that_came_late_has_its_own_parameters(proxy: Haproxy) -> None:
     """Of two that may have come, one is told to be there only if that is certain."""
-    driver = HaproxyDriver(LoadBalancers(ANYWHERE, connect=LosingApi, addresses=HERE))
+    driver = patient(HaproxyDriver, connect=LosingApi, addresses=HERE)
     lb_info = an_identity(proxy)
     LosingApi.lost.clear()
     for parameters in (LITTLE, MUCH):

@@ -7,13 +7,13 @@ from hypothesis import strategies
 from msgspec.structs import replace
 
 from lbcf.sdk import EnsureBackendRequest, MemberKey, Succ
-from tests.haproxy.conftest import ANYWHERE
+from tests.haproxy.conftest import patient
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import an_ensure, an_identity
 from tests.webhooks.requests import RECORD, a_deregister, a_drain
 from webhooks.haproxy import commands
 from webhooks.haproxy.commands import Target
-from webhooks.haproxy.load_balancers import LoadBalancers, parse_identity
+from webhooks.haproxy.load_balancers import parse_identity
 from webhooks.haproxy.members import SlotName, parse_address
 from webhooks.haproxy.slot_driver import SlotDriver
 from webhooks.shared.identity import Owner
@@ -28,7 +28,7 @@ ADDRESSES = ("198.18.0.1:80", "[2001:db8::1]:8080")
 @pytest.fixture(name="driver")
 def _driver() -> SlotDriver:
     """Return a driver that has never done anything."""
-    return SlotDriver(LoadBalancers(ANYWHERE))
+    return patient(SlotDriver)
 
 
 def ensuring(

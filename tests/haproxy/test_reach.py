@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from lbcf.sdk import Fail, Running, Succ
-from tests.haproxy.conftest import ANYWHERE, HERE
+from tests.haproxy.conftest import HERE, patient
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import a_deregister, an_ensure, an_identity
 from webhooks.haproxy.driver import HaproxyDriver
@@ -16,7 +16,7 @@ from webhooks.haproxy.load_balancers import LoadBalancers
 @pytest.fixture(name="plain")
 def _plain() -> HaproxyDriver:
     """Return a driver whose operator has opened nothing."""
-    return HaproxyDriver(LoadBalancers(ANYWHERE))
+    return patient(HaproxyDriver)
 
 
 async def told(proxy: Haproxy, frontend: str, line: str) -> str:
@@ -53,7 +53,7 @@ async def test_not_in_an_open_network_either(proxy: Haproxy, host: str) -> None:
     """What the operator opened is for members, not for who operates HAProxy."""
     place = f"127.0.0.1:{proxy.runtime_port}"
     allowed = AllowedEndpoints((proxy.socket, place))
-    driver = HaproxyDriver(LoadBalancers(allowed, addresses=HERE))
+    driver = patient(HaproxyDriver, allowed, addresses=HERE)
     request = an_ensure(
         an_identity(proxy, backend="tcp"), f"{host}:{proxy.runtime_port}"
     )
@@ -67,7 +67,7 @@ async def test_not_in_an_open_network_either(proxy: Haproxy, host: str) -> None:
 @pytest.mark.haproxy
 async def test_a_socket_that_was_used_is_known(proxy: Haproxy) -> None:
     """Whatever pattern allowed it, and by whichever load balancer it was named."""
-    driver = HaproxyDriver(LoadBalancers(ANYWHERE, addresses=HERE))
+    driver = patient(HaproxyDriver, addresses=HERE)
     place = f"127.0.0.1:{proxy.runtime_port}"
     await driver.ensure_backend(
         an_ensure({"sockets": place, "backend": "web"}, "127.0.1.1:80")

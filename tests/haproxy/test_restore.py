@@ -17,7 +17,7 @@ from lbcf.sdk import (
     Succ,
 )
 from tests.fakes.clock import VirtualClock
-from tests.haproxy.conftest import ANYWHERE, HERE, StartServer
+from tests.haproxy.conftest import ANYWHERE, HERE, StartServer, patient
 from tests.haproxy.driver_process import HERE as LOOPBACK
 from tests.haproxy.driver_process import serving
 from tests.haproxy.proxy import Haproxy
@@ -222,7 +222,7 @@ async def test_nothing_comes_back_where_others_may_deregister(
     proxy: Haproxy,
 ) -> None:
     """Without `--restore` nothing is remembered."""
-    driver = HaproxyDriver(LoadBalancers(ANYWHERE, addresses=HERE))
+    driver = patient(HaproxyDriver, addresses=HERE)
     await driver.start()
     lb_info = an_identity(proxy)
     await driver.ensure_backend(an_ensure(lb_info, "127.0.1.1:80"))
@@ -350,11 +350,10 @@ async def test_what_may_come_back_yet_is_not_called_deregistered(
 
 async def test_what_was_long_unseen_is_not_put_back(proxy: Haproxy) -> None:
     """The driver hung: another process may have taken its place meanwhile."""
-    balancers = LoadBalancers(ANYWHERE, restores=True, addresses=HERE)
-    driver = HaproxyDriver(balancers)
+    driver = patient(HaproxyDriver, restores=True, addresses=HERE)
     lb_info = an_identity(proxy)
     await driver.ensure_backend(an_ensure(lb_info, "127.0.1.1:80"))
-    [api] = balancers.remembered()
+    [api] = driver.load_balancers.remembered()
     clock = api.memory.clock = VirtualClock()
     api.memory.confirm(api.generation)
 

@@ -18,11 +18,12 @@ import yaml
 
 from aiohttp import ClientSession
 
-from tests.haproxy.waiting import PATIENCE, until
+from tests.haproxy.waiting import until
 from tests.haproxy.web import WebServer, ask
 from tests.lab.cluster.ports import free_ports
 from tests.lab.installed.images import haproxy
 from tests.lab.installed.install import MANIFESTS
+from tests.patience import PATIENCE
 
 
 pytestmark = pytest.mark.haproxy

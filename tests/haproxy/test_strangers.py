@@ -12,7 +12,7 @@ import pytest
 from hypothesis import strategies
 
 from lbcf.sdk import Refusal
-from tests.haproxy.conftest import ANYWHERE, HERE, StartServer
+from tests.haproxy.conftest import HERE, StartServer, patient
 from tests.haproxy.proxy import FOREIGN, Haproxy
 from tests.haproxy.requests import a_deregister, a_drain, an_ensure, an_identity
 from tests.webhooks.requests import a_list
@@ -20,7 +20,6 @@ from webhooks.haproxy import commands
 from webhooks.haproxy.commands import Command, Target
 from webhooks.haproxy.driver import HaproxyDriver
 from webhooks.haproxy.errors import InvalidInput
-from webhooks.haproxy.load_balancers import LoadBalancers
 from webhooks.haproxy.members import Member, MemberName, parse_address
 from webhooks.haproxy.parameters import parse_options
 from webhooks.haproxy.slot_driver import SlotDriver
@@ -202,8 +201,8 @@ class Stage:
 
     async def _asked(self, event: Event) -> None:
         """Ask the driver."""
-        balancers = LoadBalancers(ANYWHERE, addresses=HERE)
-        driver = (HaproxyDriver if event.backend == "web" else SlotDriver)(balancers)
+        kind = HaproxyDriver if event.backend == "web" else SlotDriver
+        driver = patient(kind, addresses=HERE)
         lb_info = an_identity(self.proxy, backend=event.backend)
         address, record = f"127.0.1.9:{event.port}", event.record
         parameters: dict[str, str] | None = None if event.backend == "web" else {}

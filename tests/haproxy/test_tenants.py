@@ -9,12 +9,12 @@ from lbcf.sdk import (
     Running,
     Succ,
 )
+from tests.haproxy.conftest import patient
 from tests.haproxy.proxy import Haproxy
 from tests.haproxy.requests import a_deregister, a_drain, an_ensure, an_identity
 from tests.webhooks.requests import RECORD, a_list
 from webhooks.haproxy.driver import HaproxyDriver
 from webhooks.haproxy.endpoints import AllowedEndpoints
-from webhooks.haproxy.load_balancers import LoadBalancers
 
 
 OTHER = "0f6ad1f4-3a52-4f0c-8d7e-77a1c2b3d4e5"
@@ -26,7 +26,7 @@ OURS = "198.18.0.1:80"
 def ruled(kind: type[HaproxyDriver], proxy: Haproxy, rule: str) -> HaproxyDriver:
     """Return a driver whose operator has said who may use the socket."""
     allowed = AllowedEndpoints(("/tmp/*/*.sock", f"{proxy.socket}{rule}"))
-    return kind(LoadBalancers(allowed))
+    return patient(kind, allowed)
 
 
 @pytest.mark.haproxy

@@ -4,9 +4,7 @@ import asyncio
 
 from collections.abc import Awaitable, Callable
 
-
-PATIENCE = 45.0
-"""Seconds; long enough that only what never comes is missed."""
+from tests.patience import PATIENCE
 
 
 async def until(condition: Callable[[], Awaitable[object]]) -> None:

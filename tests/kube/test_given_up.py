@@ -18,12 +18,11 @@ from lbcf.runtime.clock import SystemClock
 from tests.drivers.secured import pem_of, server_tls
 from tests.drivers.servers import response
 from tests.kube.builders import THINGS
+from tests.patience import PATIENCE
 
 
 BEGUN = response(b"{}", headers=b"Content-Type: application/json\r\n")[:-1]
 """An answer that goes on."""
-PATIENCE = 20.0
-"""Seconds; uvloop itself waits 30 for a goodbye."""
 
 
 class SlowServer:

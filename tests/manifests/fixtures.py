@@ -16,9 +16,9 @@ import pytest
 from tests.lab.cluster import Cluster
 from tests.manifests.api import Api
 from tests.manifests.documents import CRDS, POLICIES, Document
+from tests.patience import PATIENCE
 
 
-PATIENCE = 60  # seconds until what was applied must hold
 SPECS = {
     "LoadBalancerDriver": {"driverType": "Webhook", "url": "http://host"},
     "LoadBalancer": {"lbDriver": "driver"},

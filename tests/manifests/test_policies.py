@@ -11,7 +11,8 @@ import pytest
 from tests.lab.cluster import Cluster
 from tests.manifests.api import Answer, Api
 from tests.manifests.documents import POLICIES, Document, read_all
-from tests.manifests.fixtures import PATIENCE, await_answer
+from tests.manifests.fixtures import await_answer
+from tests.patience import PATIENCE
 
 
 pytestmark = pytest.mark.cluster

@@ -20,13 +20,13 @@ import yaml
 
 from tests.lab.cluster.ports import free_ports
 from tests.lab.cluster.unpacked import prometheus
+from tests.patience import PATIENCE
 
 
 RULES = Path("manifests/monitoring/rules.yaml")
 JOB = "lbcf"
 NAMESPACE = "lbcf-system"
 """Of the pods; what our own series say of a namespace is kept."""
-_PATIENCE = 60.0
 _NO_VALUE = "NaN"
 """What Prometheus says of a quantile of nothing; Grafana leaves a gap."""
 
@@ -123,14 +123,14 @@ class Prometheus:
         Raises:
             PrometheusError: one cannot be; says what is wrong with it.
         """
-        end = time.monotonic() + _PATIENCE
+        end = time.monotonic() + PATIENCE
         while True:
             targets = (await self.ask("targets"))["activeTargets"]
             if targets and all(target["health"] == "up" for target in targets):
                 return
             if time.monotonic() > end:
                 wrong = {t["labels"]["pod"]: t["lastError"] for t in targets}
-                raise PrometheusError(f"not scraped within {_PATIENCE:g} s: {wrong}")
+                raise PrometheusError(f"not scraped within {PATIENCE:g} s: {wrong}")
             await asyncio.sleep(0.1)
 
 
@@ -216,7 +216,7 @@ async def _until_ready(
     Raises:
         PrometheusError: it ended instead, or never did.
     """
-    end = time.monotonic() + _PATIENCE
+    end = time.monotonic() + PATIENCE
     async with aiohttp.ClientSession() as session:
         while running.returncode is None and time.monotonic() < end:
             with contextlib.suppress(aiohttp.ClientError):

@@ -20,7 +20,7 @@ from lbcf.sdk import Clock, SystemClock
 from tests.fakes.clock import EPOCH
 from tests.netscaler.nitro import Nitro
 from tests.netscaler.pair import HaPair
-from tests.netscaler.requests import PATIENCE
+from tests.netscaler.requests import PATIENT
 from tests.netscaler.unit import Unit
 from webhooks.device.connection import Limits
 from webhooks.device.devices import AllowedDevices
@@ -95,10 +95,10 @@ class Site:
             allowed=AllowedDevices(tuple(one.url for one in self.served)),
             secrets=Secrets(self.secrets),
             tls=tls,
-            limits=Limits(connect=PATIENCE, patience=PATIENCE),
+            limits=Limits(connect=PATIENT, patience=PATIENT),
             save_period=save_period,
         )
-        return NetscalerDriver(ground, clock=self.clock, patience=PATIENCE)
+        return NetscalerDriver(ground, clock=self.clock, patience=PATIENT)
 
 
 class SteppedClock(SystemClock):

@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from lbcf.sdk import EnsureBackendRequest, Fail, RetryAfter, Running, Succ
+from tests.patience import PATIENCE
 from tests.webhooks.requests import ADDRESS, RECORD
 
 
-PATIENCE = timedelta(seconds=50)
-"""For what is to happen at last, on whatever machine."""
+PATIENT = timedelta(seconds=PATIENCE)
 
 
 def an_ensure(
@@ -29,7 +29,7 @@ def an_ensure(
 async def until_done(ask: Callable[[], Awaitable[Succ | Running]]) -> list[str]:
     """Ask until the answer is Succ; return what was said meanwhile, each text once."""
     said: list[str] = []
-    async with asyncio.timeout(PATIENCE.total_seconds()):
+    async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 answer = await ask()
@@ -44,7 +44,7 @@ async def until_done(ask: Callable[[], Awaitable[Succ | Running]]) -> list[str]:
 
 async def until_said(ask: Callable[[], Awaitable[Succ | Running]], text: str) -> str:
     """Ask until the answer is Running with this text, a pattern; return the whole."""
-    async with asyncio.timeout(PATIENCE.total_seconds()):
+    async with asyncio.timeout(PATIENCE):
         while True:
             answer = await ask()
             if isinstance(answer, Running) and re.search(text, answer.msg or ""):

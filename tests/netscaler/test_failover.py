@@ -10,7 +10,7 @@ from lbcf.sdk import Fail, RetryAfter, Running, Succ
 from tests.netscaler.appliances import Site
 from tests.netscaler.nitro import Held, Trouble, busy
 from tests.netscaler.pair import HaPair
-from tests.netscaler.requests import PATIENCE, an_ensure, until_done
+from tests.netscaler.requests import PATIENT, an_ensure, until_done
 from tests.netscaler.test_faults import is_login, is_save
 from tests.netscaler.test_life import KEY
 from tests.webhooks.requests import a_deregister, a_drain, a_list
@@ -113,7 +113,7 @@ async def test_the_other_units_login_is_slow(
     login.go.set()
     await pair_driver.list_backends(a_list(pair.lb_info))
     logins = len(list(filter(is_login, other.nitro.heard)))
-    monkeypatch.setattr(nitro, "LAST_LOGIN", PATIENCE)
+    monkeypatch.setattr(nitro, "LAST_LOGIN", PATIENT)
     await pair_driver.stop()
 
     assert 1 == logins
@@ -181,7 +181,7 @@ async def test_both_say_that_they_are_primary(
     """Nothing is changed on units that do not know of each other."""
     the_pair(pair).second.role = "Primary"
     # A slow machine may need longer for the second answer than an appliance does.
-    monkeypatch.setattr(asking, "OTHER", PATIENCE)
+    monkeypatch.setattr(asking, "OTHER", PATIENT)
 
     with pytest.raises(RetryAfter, match="no single unit is primary"):
         await pair_driver.ensure_backend(an_ensure(pair.lb_info))

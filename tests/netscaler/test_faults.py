@@ -15,7 +15,7 @@ from tests.netscaler.errors import (
 )
 from tests.netscaler.nitro import Heard, Held, Trouble, busy, html, refused
 from tests.netscaler.operations import BINDING
-from tests.netscaler.requests import PATIENCE, an_ensure, until_done
+from tests.netscaler.requests import PATIENT, an_ensure, until_done
 from tests.netscaler.test_life import KEY
 from tests.webhooks.requests import a_deregister, a_drain, a_list
 from webhooks.device.devices import parse_device
@@ -121,7 +121,7 @@ class TestSessions:
         self, site: Site, driver: NetscalerDriver, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The driver stops when it has its session, and has given it back."""
-        monkeypatch.setattr(nitro, "LAST_LOGIN", PATIENCE)
+        monkeypatch.setattr(nitro, "LAST_LOGIN", PATIENT)
         login = Held(is_login, late=True)
         site.nitro.holds.append(login)
         asked = asyncio.create_task(driver.list_backends(a_list(site.lb_info)))

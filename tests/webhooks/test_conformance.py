@@ -8,8 +8,8 @@ from lbcf.conformance.target import OPTIONAL, Target
 from lbcf.sdk import Service
 from tests.conformance.stages import complaints, ended, results_of, serving
 from tests.conformance.test_schemathesis import keeps
+from tests.patience import PATIENCE
 from tests.webhooks.rig import Rig
-from tests.webhooks.troubled import PATIENCE
 
 
 STRANGERS = ("198.18.0.99:9090", "198.18.200.1:8080")

@@ -18,13 +18,12 @@ from lbcf.sdk import (
     Running,
     Succ,
 )
+from tests.patience import PATIENCE
 from tests.webhooks.requests import a_deregister, a_drain, a_list
 
 
 OPERATIONS = ("ensure", "drain", "deregister", "list")
 
-PATIENCE = 50.0
-"""Seconds for what is to happen at last, on whatever machine."""
 
 PAUSE = 0.02
 """Seconds between two questions."""

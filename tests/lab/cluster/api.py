@@ -26,7 +26,8 @@ from tests.lab.cluster.inside import entry, node_init
 from tests.lab.cluster.layout import Layout, Plan
 from tests.lab.cluster.machines import Node
 from tests.lab.cluster.pids import Pid, children
-from tests.lab.cluster.waiting import PATIENCE, hold, release, running_services
+from tests.lab.cluster.waiting import hold, release, running_services
+from tests.patience import PATIENCE
 
 
 @attrs.frozen

@@ -16,11 +16,11 @@ import attrs
 
 from tests.lab.cluster.errors import MissingError
 from tests.lab.cluster.layout import Layout
+from tests.patience import PATIENCE
 
 
 # What the kubelet wants; `name=systemd` too, whether systemd runs or not.
 NEEDED = {"blkio", "cpu", "cpuacct", "cpuset", "devices", "freezer", "memory", "pids"}
-PATIENCE = 10  # seconds that the last processes of a group get to vanish
 
 
 @attrs.frozen

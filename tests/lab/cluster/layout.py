@@ -12,6 +12,7 @@ from typing import Self
 import attrs
 
 from tests.lab.cluster.errors import ClusterError
+from tests.patience import PATIENCE
 
 
 CONTROL_PLANE_ADDRESS = "198.18.0.1"  # of a cluster with nodes, in its own network
@@ -105,7 +106,7 @@ class Options:
     """
 
     nodes: int = 0
-    timeout: float = 120
+    timeout: float = 4 * PATIENCE
     lease: int = 40
     api_flags: tuple[str, ...] = attrs.field(default=(), converter=tuple[str, ...])
     controller_flags: tuple[str, ...] = attrs.field(

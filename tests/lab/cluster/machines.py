@@ -14,7 +14,8 @@ from tests.lab.cluster.errors import ClusterError
 from tests.lab.cluster.inside import entry, node_init
 from tests.lab.cluster.layout import Layout
 from tests.lab.cluster.nodes import forget_services, link_name, route_to
-from tests.lab.cluster.waiting import PATIENCE, await_service, hold, release
+from tests.lab.cluster.waiting import await_service, hold, release
+from tests.patience import PATIENCE
 
 
 @attrs.frozen

@@ -29,7 +29,7 @@ def api_ready(layout: Layout, plan: Plan) -> bool:
     )
     try:
         url = f"{plan.server}/readyz"
-        with opener.open(url, timeout=1) as reply:
+        with opener.open(url, timeout=10) as reply:
             return bool(reply.status == 200)
     except (OSError, urllib.error.URLError):
         return False

@@ -8,9 +8,7 @@ import time
 from tests.lab.cluster.errors import ClusterError
 from tests.lab.cluster.layout import Layout
 from tests.lab.cluster.pids import Pid
-
-
-PATIENCE = 30.0  # seconds that a service gets to stop or to start
+from tests.patience import PATIENCE
 
 
 def running_services(layout: Layout) -> dict[str, Pid]:

@@ -14,10 +14,9 @@ from tests.lab.demo.errors import DemoError
 from tests.lab.demo.ground import Ground
 from tests.lab.demo.journal import Journal
 from tests.lab.demo.kills import Killer
+from tests.patience import PATIENCE
 
 
-PATIENCE = 60.0
-"""Seconds until what is waited for counts as never coming."""
 AT_THE_WORD = "while [ ! -e go ]; do sleep 0.1; done"
 """What a program of the shell does until there is a file of this name."""
 

@@ -9,10 +9,9 @@ import pytest
 from tests.lab.demo import peers
 from tests.lab.demo.answer import FailedError, Failure, parse_head, pod_of
 from tests.lab.demo.exchange import Client, Order, Outcome
+from tests.patience import PATIENCE
 
 
-PATIENCE = 60.0
-"""Seconds until a request counts as hanging, where none is to."""
 KEPT = Order("/", fresh=False, asked=0.0, limit=PATIENCE)
 NEW = Order("/", fresh=True, asked=0.0, limit=PATIENCE)
 NO_LENGTH = b"HTTP/1.1 200 OK\r\n\r\npod=a\n"

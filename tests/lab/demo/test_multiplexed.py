@@ -10,11 +10,10 @@ from tests.lab.demo import peers
 from tests.lab.demo.answer import Failure
 from tests.lab.demo.exchange import Order, Outcome, Protocol
 from tests.lab.demo.multiplexed import Multiplexed
+from tests.patience import PATIENCE
 
 
 HOST = "127.0.0.1"
-PATIENCE = 60.0
-"""Seconds until a request counts as hanging, where none is to."""
 ASK = Order("/", fresh=False, asked=0.0, limit=PATIENCE, protocol=Protocol.HTTP2)
 STREAM = Order(METHOD, fresh=True, asked=0.6, limit=PATIENCE, protocol=Protocol.GRPC)
 

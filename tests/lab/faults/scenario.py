@@ -26,10 +26,9 @@ from tests.lab.faults.replicas import Replica
 from tests.lab.faults.stage import Stage, staged
 from tests.lab.faults.taping import follow, taken
 from tests.lab.faults.troubles import Trouble
+from tests.patience import PATIENCE
 
 
-PATIENCE = 60.0
-"""Seconds after the last fault within which everything has to be right."""
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 
 

@@ -36,9 +36,10 @@ from tests.lab.faults.replicas import Replica
 from tests.lab.faults.witness import Witness, served
 from tests.lab.traced.calls import Calls
 from tests.manifests.documents import CRDS
+from tests.patience import PATIENCE
 
 
-START = 90.0
+START = 2 * PATIENCE
 LOOK = 0.1
 
 
@@ -139,7 +140,11 @@ def told_cluster() -> Iterator[Cluster]:
     """Start a control plane that has our kinds, and bodies in its audit log."""
     with running(0, Options(audit_bodies=True)) as cluster:
         cluster.kubectl("apply", "-f", CRDS)
-        established = ("wait", "--for=condition=Established", "--timeout=30s")
+        established = (
+            "wait",
+            "--for=condition=Established",
+            f"--timeout={PATIENCE:.0f}s",
+        )
         cluster.kubectl(*established, "-f", CRDS)
         yield cluster
 

@@ -23,8 +23,8 @@ from tests.e2e.objects import Whole, parse_whole
 from tests.lab.cluster import Cluster
 from tests.lab.faults.gateway import Gateway, asked_for, opened
 from tests.lab.faults.history import Journal
-from tests.lab.faults.scenario import PATIENCE
 from tests.lab.faults.troubles import Trouble
+from tests.patience import PATIENCE
 
 
 # ruff: noqa: ASYNC110 - what is waited for has no event

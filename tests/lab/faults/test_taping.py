@@ -13,10 +13,11 @@ from lbcf.runtime.clock import SystemClock
 from tests.e2e import objects
 from tests.lab.cluster import Cluster
 from tests.lab.faults.plans import Kind, Plan
-from tests.lab.faults.scenario import PATIENCE, C, script
+from tests.lab.faults.scenario import C, script
 from tests.lab.faults.stage import LOOK, Stage, staged
 from tests.lab.faults.taping import follow, taken
 from tests.lab.traced.corruptions import ALL, see_refused, steps_of
+from tests.patience import PATIENCE
 
 
 QUIET = Plan(

@@ -7,8 +7,8 @@ import pytest
 
 from lbcf import sdk
 from tests.lab.faults.history import Effect, Journal
-from tests.lab.faults.scenario import PATIENCE
 from tests.lab.faults.witness import LATEST, Witness
+from tests.patience import PATIENCE
 
 
 HOST = "10.0.0.1:80"

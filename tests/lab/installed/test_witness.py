@@ -9,11 +9,11 @@ import pytest
 
 from tests.lab.cluster import Cluster
 from tests.lab.installed.witness import PODS, Witness
+from tests.patience import PATIENCE
 
 
 pytestmark = pytest.mark.cluster
 
-PATIENCE = 30.0
 EVENTS = ("ADDED", "MODIFIED", "DELETED")
 
 

@@ -6,11 +6,10 @@ from tests.lab.cluster.ports import free_ports
 from tests.lab.demo.answer import Failure
 from tests.lab.demo.exchange import Client, Order
 from tests.lab.soak.web import WebServer
+from tests.patience import PATIENCE
 
 
 HOST = "127.0.77.77"
-PATIENCE = 60.0
-"""Seconds until a request counts as hanging: none is to."""
 FAST = Order("/", fresh=False, asked=0.0, limit=PATIENCE)
 FRESH = Order("/", fresh=True, asked=0.0, limit=PATIENCE)
 SLOW = Order("/slow?s=0.3", fresh=False, asked=0.3, limit=PATIENCE)

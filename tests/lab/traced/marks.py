@@ -8,9 +8,9 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
 from lbcf.kube.kinds import NAMESPACES
 from tests.lab.cluster.audit import lines
+from tests.patience import PATIENCE
 
 
-_PATIENCE = 30.0
 _LOOK = 0.1
 
 
@@ -19,7 +19,7 @@ async def until_logged(client: KubeClient, audit_log: Path, namespace: str) -> N
     size = _size(audit_log)
     marked = {"metadata": {"annotations": {"tape": "taken"}}}
     await client.patch(NAMESPACES, ObjectKey("", namespace), marked)
-    async with asyncio.timeout(_PATIENCE):
+    async with asyncio.timeout(PATIENCE):
         while not _is_logged(audit_log, size, namespace):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(_LOOK)
 
