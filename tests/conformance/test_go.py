@@ -4,6 +4,7 @@ import asyncio
 import signal
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from pathlib import Path
 
 import aiohttp
@@ -11,6 +12,7 @@ import attrs
 import pytest
 
 from lbcf import sdk
+from lbcf.conformance.concurrency import GAP
 from lbcf.conformance.findings import Outcome
 from lbcf.conformance.kit import examine
 from lbcf.conformance.report import lines_of
@@ -28,6 +30,18 @@ LEFT_OUT = {
     "both-spellings",
 }
 """Rules on what drivers need not serve, or answer."""
+
+
+class Unhurried(sdk.SystemClock):
+    """Leaves a second between calls whose order counts.
+
+    A process that is off the processor meanwhile finds both at once, and cannot tell which
+    came first.
+    """
+
+    async def sleep(self, delay: timedelta) -> None:
+        """Sleep; for longer between two such calls."""
+        await super().sleep(timedelta(seconds=1) if delay == GAP else delay)
 
 
 @attrs.define
@@ -108,7 +122,7 @@ async def test_driver_without_the_sdk_keeps_the_protocol(driver: GoDriver) -> No
         connect=driver.connect,
     )
 
-    results = await examine(target, sdk.SystemClock())
+    results = await examine(target, Unhurried())
 
     wrong = {Outcome.FAILED, Outcome.NOTED}
     assert [] == [lines_of(one) for one in results if one.outcome in wrong]

@@ -243,8 +243,8 @@ async def test_call_whose_permission_ran_out_is_not_sent(
 
 async def test_call_is_over_when_its_permission_is(pool: DriverPool) -> None:
     """It gets what is left of its time, where that is less than its time-out."""
-    until = SystemClock().monotonic() + HASTY.total_seconds()
     async with serving(silent) as url:
+        until = SystemClock().monotonic() + HASTY.total_seconds()
         with pytest.raises(TimedOut):
             await ensure(pool, url, timedelta(days=1), until=until)
 

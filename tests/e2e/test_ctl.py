@@ -256,11 +256,17 @@ async def test_kubectl_completes_what_may_come_next(
         out, _ = await asyncio.wait_for(running.communicate(), PATIENCE)
         return out.decode().splitlines()
 
-    pods, places, commands = await asyncio.gather(
-        completed("why", "-n", bare.namespace, "pod/"),
-        completed("status", "-n", bare.namespace[:-1]),
-        completed("dr"),
-    )
+    pods: list[str] = []
+    places: list[str] = []
+
+    async def found() -> bool:
+        """Ask for names. Nobody waits for them for long: a machine may be too slow once."""
+        pods[:] = await completed("why", "-n", bare.namespace, "pod/")
+        places[:] = await completed("status", "-n", bare.namespace[:-1])
+        return bool(pods[:-1]) and bool(places[:-1])
+
+    await bare.until("names are completed", found)
+    commands = await completed("dr")
 
     assert ["pod/web-1", ":4"] == pods
     assert bare.namespace in places

@@ -176,7 +176,7 @@ async def test_returning_pod_is_back_before_its_drain_ends(stage: Stage) -> None
 async def test_lost_members_are_put_back(bare: Stage) -> None:
     """A load balancer with a new epoch gets every member again."""
     await bare.start_driver()
-    await bare.start("controller", "--list-backends-period", "0.2")
+    await bare.start("controller", "--list-backends-period", "0.2", "--no-leader-elect")
     await bare.setting()
     # Members on their way in when the first epoch is read may be ensured twice.
     await bare.until_epoch()
@@ -263,8 +263,8 @@ async def test_api_writes_per_lifecycle(bare: Stage) -> None:
     """
     stage = bare
     await stage.start_driver()
-    await stage.start("controller")
-    await stage.start("deregistrar")
+    for process in ("controller", "deregistrar"):
+        await stage.start(process, "--no-leader-elect")
     await stage.setting(webhooks=[{"name": "drainBackend", "timeout": "10s"}])
     lifecycles = 200
     names = [f"p{number}" for number in range(lifecycles)]

@@ -14,6 +14,7 @@ import aiohttp
 import attrs
 
 from tests.haproxy.waiting import until
+from tests.patience import PATIENCE
 
 
 Host = dict[str, Any]
@@ -47,7 +48,10 @@ def bootstrap(
                 "HttpProtocolOptions",
                 "explicit_http_config": {
                     "http2_protocol_options": {
-                        "connection_keepalive": {"interval": "5s", "timeout": "2s"}
+                        "connection_keepalive": {
+                            "interval": "5s",
+                            "timeout": f"{PATIENCE:g}s",
+                        }
                     }
                 },
             }

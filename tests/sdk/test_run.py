@@ -129,7 +129,7 @@ async def test_a_signal_ends_an_idle_driver(number: signal.Signals) -> None:
 async def test_what_has_begun_is_answered_before_the_end() -> None:
     """A rollout of the driver costs no call."""
     async with running("--log-level", "debug") as driver:
-        await behave(driver.url, "slow", 3)
+        await behave(driver.url, "slow", 10)
         under_way = await begun(driver.url)
         driver.process.send_signal(signal.SIGTERM)
         await until_refused(driver.url)

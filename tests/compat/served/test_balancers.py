@@ -153,4 +153,5 @@ async def test_what_may_have_been_created_is_deleted(served: Scene) -> None:
         ]
         assert call.body["lbSpec"] == tries[-1].body["lbSpec"]
         assert {} == call.body["lbInfo"]
-        assert call.at - tries[-1].at >= 1 + 2 + 3, "its window, and the skew of clocks"
+        # Its window and the skew of clocks, without the second that it may arrive late.
+        assert call.at - tries[-1].at >= 2 + 3
