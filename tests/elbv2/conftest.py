@@ -1,5 +1,6 @@
 """Fixtures: the emulator with a target group, and the driver that uses it."""
 
+import asyncio
 import contextlib
 
 from collections.abc import AsyncIterator, Callable
@@ -12,6 +13,7 @@ from tests.elbv2.clients import write_credentials
 from tests.elbv2.clocks import QuickClock
 from tests.elbv2.emulator import OURS, Emulator
 from tests.elbv2.state import DELAY, EmulatedGroup
+from tests.steady import SteadyLoop
 from webhooks.elbv2.balancer import LoadBalancers
 from webhooks.elbv2.claims import Claims
 from webhooks.elbv2.driver import Elbv2Driver
@@ -83,3 +85,10 @@ async def _make_driver(
 def _driver(make_driver: MakeDriver) -> Elbv2Driver:
     """Return a driver that has never done anything."""
     return make_driver()
+
+
+def pytest_asyncio_loop_factories() -> dict[
+    str, Callable[[], asyncio.AbstractEventLoop]
+]:
+    """Use one in which nothing is late because the machine is busy."""
+    return {"steady": SteadyLoop}
