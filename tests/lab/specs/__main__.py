@@ -16,6 +16,7 @@ import time
 
 from pathlib import Path
 
+from lbcf.kube.kinds import RECORDS
 from lbcf.runtime import logs
 from tests.e2e.stage import staged
 from tests.lab.cluster import Cluster
@@ -24,6 +25,7 @@ from tests.lab.specs.campaign import Campaign, Tally
 from tests.lab.specs.chains import Chain, chains, of_json, to_json
 from tests.lab.specs.stage import prepared
 from tests.manifests.documents import CRDS, POLICIES
+from tests.patience import PATIENCE
 
 
 SHRUNK = 5
@@ -67,6 +69,22 @@ async def _run(
                 print(f"    {line[:1500]}", flush=True)
 
 
+def _await_collector(cluster: Cluster) -> None:
+    """Wait until the garbage collector knows our kinds: it looks for new ones by period.
+
+    Until then the records of a deleted group stay, and all is at rest.
+    """
+    made = {"apiVersion": RECORDS.api_version, "kind": "BackendRecord"}
+    gone = {"kind": "BackendGroup", "name": "gone", "uid": "gone"}
+    owners = [{**gone, "apiVersion": RECORDS.api_version}]
+    spec = {"lbName": "none", "lbDriver": "none", "staticAddr": "192.0.2.1:80"}
+    record = {**made, "metadata": {"name": "owned", "ownerReferences": owners}}
+    told = json.dumps({**record, "spec": spec})
+    cluster.kubectl("create", "-f", "-", stdin=told)
+    wait = ("wait", "--for=delete", "br/owned", f"--timeout={PATIENCE:.0f}s")
+    cluster.kubectl(*wait)
+
+
 def main() -> int:
     """Read the command line and run; returns the exit status."""
     parser = argparse.ArgumentParser(prog="tests.lab.specs", description=__doc__)
@@ -88,6 +106,7 @@ def main() -> int:
         for kinds in (CRDS, POLICIES):
             cluster.kubectl("apply", "-f", kinds)
         cluster.kubectl("wait", "--for=condition=Established", "-f", CRDS)
+        _await_collector(cluster)
         with contextlib.suppress(KeyboardInterrupt):
             asyncio.run(_run(cluster, folder, chosen, flags, tally))
     print(f"logs: {folder}")

@@ -189,9 +189,15 @@ def _addresses(
     scene: Scene, body: Body
 ) -> tuple[Counter[str], Counter[str]] | tuple[None, None]:
     """The addresses that must, and that may be registered."""
-    spec = body["spec"]
-    if body["metadata"].get("annotations", {}).get(DRAIN):
-        return Counter(), Counter()
+    found = _selected(scene, body["spec"])
+    is_drained = body["metadata"].get("annotations", {}).get(DRAIN)
+    return (Counter(), Counter()) if is_drained and None not in found else found
+
+
+def _selected(
+    scene: Scene, spec: Body
+) -> tuple[Counter[str], Counter[str]] | tuple[None, None]:
+    """The same, whether or not the group is drained by hand."""
     if "static" in spec:
         # One address twice, or a name, is as its load balancer takes it.
         known = Counter(dict.fromkeys(spec["static"], 1))

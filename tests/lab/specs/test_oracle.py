@@ -285,3 +285,20 @@ def test_unexpected_exceptions_are_told() -> None:
     bad = '{"level":"error","event":"reconcile.crashed"}'
 
     assert [bad] == health([usual, bad])
+
+
+def test_drained_group_whose_service_lacks_the_port_is_left_open() -> None:
+    """It is not Ready for that, drained by hand or not."""
+    scene = a_scene()
+    group = copy.deepcopy(dict(scene.objects[WEB]))
+    group["spec"] = {
+        "loadBalancers": ["front"],
+        "service": {"name": "np", "port": {"port": 65535}},
+        "deregisterPolicy": "IfNotReady",
+    }
+    group["metadata"]["annotations"] = {DRAIN: "by hand"}
+    ports = [{"port": 80, "protocol": "TCP", "nodePort": 30080}]
+    service = {"metadata": {}, "spec": {"ports": ports}}
+    objects = {**scene.objects, WEB: group, "Service/np": service}
+
+    assert wants(attrs.evolve(scene, objects=objects), group) is None
