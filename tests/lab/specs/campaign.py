@@ -5,6 +5,7 @@ chain -> [step -> refused, or rest -> consistency; after BACK: recovery] -> long
 """
 
 import asyncio
+import contextlib
 import itertools
 import json
 import signal
@@ -16,7 +17,16 @@ from collections.abc import Iterable, Iterator
 
 import attrs
 
-from tests.lab.specs.chains import Chain, Deed, State, Step, after, first, to_json
+from tests.lab.specs.chains import (
+    Chain,
+    Deed,
+    State,
+    Step,
+    after,
+    first,
+    meets_others,
+    to_json,
+)
 from tests.lab.specs.oracle import health
 from tests.lab.specs.pictures import Picture, differences, picture
 from tests.lab.specs.stage import LONG_QUIET, Namespace, World, new_namespace
@@ -95,7 +105,7 @@ class Play:
         self._past.append((here.state, picture(here.scene())))
         for step in self.chain.steps:
             self.played.append(step)
-            await self._take(step)
+            await self._take(step, there)
         await self._rest("consistency", here, LONG_QUIET)
         await self._begin(there, here.state)
         self.tally.looked["differential"] += 1
@@ -112,7 +122,7 @@ class Play:
             raise Failed("differential", [f"cannot be made at once: {refused}"])
         await self._rest("consistency", namespace)
 
-    async def _take(self, step: Step) -> None:
+    async def _take(self, step: Step, there: Namespace) -> None:
         """Take one step, and look."""
         known: Picture | None = None
         wanted = after(self.here.state, step, self.chain.scenario)
@@ -127,7 +137,7 @@ class Play:
             self._past.append((wanted, None))
         if step.rests:
             await self._rest("consistency", self.here)
-            self._past[-1] = (wanted, await self._compared(known))
+            self._past[-1] = (wanted, await self._compared(known, there))
 
     async def _is_refused(self, step: Step, wanted: State) -> bool:
         """Write it; what is refused changes nothing."""
@@ -141,8 +151,12 @@ class Play:
             self._past[:] = [(self.here.state, None)]
         return bool(refused)
 
-    async def _compared(self, known: Picture | None) -> Picture:
-        """Look; what was there before the step that was undone is there again."""
+    async def _compared(self, known: Picture | None, there: Namespace) -> Picture:
+        """Look; what was there before the step that was undone is there again.
+
+        Or what the same objects come to when they are made at once: the earlier look may
+        have been at a rest that was none, as a process of ours had been killed just then.
+        """
         seen = picture(self.here.scene())
         if known is None:
             return seen
@@ -151,8 +165,13 @@ class Play:
             # A process that has no processor for a while tells no news either.
             await self._rest("consistency", self.here, LONG_QUIET)
             seen = picture(self.here.scene())
-        if wrong := differences(known, seen):
-            raise Failed("recovery", wrong)
+        if differences(known, seen):
+            self.tally.looked["recovery, made at once"] += 1
+            await self._begin(there, self.here.state)
+            if wrong := differences(picture(there.scene()), seen):
+                raise Failed("recovery", wrong)
+            if wrong := await there.clear(self.patience):
+                raise Failed("end", wrong)
         return seen
 
     async def _rest(self, oracle: str, where: Namespace, quiet: float = 0.4) -> None:
@@ -182,6 +201,7 @@ class Campaign:
     transitions: int = sys.maxsize
     _numbers: Iterator[int] = attrs.field(factory=lambda: itertools.count(100))
     _read: dict[str, int] = attrs.field(factory=dict)
+    _default: asyncio.Lock = attrs.field(factory=asyncio.Lock)
 
     async def run(self, chains: Iterable[Chain], side_by_side: int) -> None:
         """Play them all, so many at a time."""
@@ -215,8 +235,10 @@ class Campaign:
     async def play(
         self, chain: Chain, here: Namespace, there: Namespace
     ) -> Failure | None:
-        """Play one."""
-        return await Play(chain, here, self.tally, tells=self.tells).run(there)
+        """Play one; the default class of one would take another one's Service."""
+        is_alone = self._default if meets_others(chain) else contextlib.nullcontext()
+        async with is_alone:
+            return await Play(chain, here, self.tally, tells=self.tells).run(there)
 
     async def shrunk(self, failure: Failure) -> Failure:
         """Leave out steps as long as the same oracle fails."""

@@ -334,6 +334,18 @@ def _line(drawn: list[Step], chance: random.Random) -> Iterator[Step]:
             yield attrs.evolve(drawn.pop(), rests=rests)
 
 
+def meets_others(chain: Chain) -> bool:
+    """Whether a class becomes that of all Services without one, or a Service has none."""
+    said = {
+        "LoadBalancerClass": (("spec", "default"), True),
+        "Service": (("spec", "type"), "LoadBalancer"),
+    }
+    return any(
+        said.get(step.target.partition("/")[0]) == (step.path, step.value)
+        for step in chain.steps
+    )
+
+
 def to_json(chain: Chain) -> dict[str, Any]:
     """A chain as JSON."""
     return attrs.asdict(chain)

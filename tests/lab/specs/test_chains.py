@@ -2,13 +2,17 @@
 
 import json
 
+import pytest
+
 from tests.lab.specs.chains import (
     SCENARIOS,
+    Chain,
     Deed,
     Step,
     after,
     chains,
     first,
+    meets_others,
     merge,
     of_json,
     to_json,
@@ -69,3 +73,22 @@ def test_patch_takes_out_what_is_not_meant_any_more() -> None:
     assert {"a": {"c": None}, "d": [2], "f": 3, "e": None} == merge(
         old, {"a": {"b": 1}, "d": [2], "f": 3}
     )
+
+
+@pytest.mark.parametrize(
+    ("target", "path", "value", "expected"),
+    [
+        ("LoadBalancerClass/edge", ("spec", "default"), True, True),
+        ("LoadBalancerClass/edge", ("spec", "default"), False, False),
+        ("Service/np", ("spec", "type"), "LoadBalancer", True),
+        ("Service/np", ("spec", "type"), "ClusterIP", False),
+        ("BackendGroup/web", ("spec", "default"), True, False),
+    ],
+)
+def test_chain_that_meets_others(
+    target: str, path: tuple[str, ...], value: object, *, expected: bool
+) -> None:
+    """A default class takes Services of all namespaces."""
+    chain = Chain("service", (Step(Deed.BACK), Step(Deed.SET, target, path, value)))
+
+    assert expected is meets_others(chain)
