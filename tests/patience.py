@@ -1,7 +1,8 @@
-"""How long tests wait at most for what is to come: the one place to say it.
+"""How long tests wait at most for what another process is to do.
 
 It bounds only how long a test takes that fails. Machines that are slower than any so far
-say by how much: `LBCF_TEST_PATIENCE=3`.
+say by how much: `LBCF_TEST_PATIENCE=3`. Runs of hours in `tests/lab`, and tests whose time
+stands still with the machine (`tests.steady`), have limits of their own.
 """
 
 import os

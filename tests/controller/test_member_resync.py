@@ -19,6 +19,7 @@ from lbcf.controller.record_lister import RecordLister
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.resync_schedule import AT_ONCE
 from lbcf.controller.view import View
+from lbcf.core.lifecycle.listing import not_asked
 from lbcf.core.lifecycle.steps import CallFailure
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
@@ -36,7 +37,7 @@ from lbcf.runtime.journal import NoJournal
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.wire.metadata import Identity
-from tests.builders import a_driver, a_load_balancer, seconds
+from tests.builders import a_driver, a_load_balancer, a_record, seconds
 from tests.controller.exchanges import Nobody, idle_binds
 from tests.fakes.clock import VirtualClock
 from tests.fakes.loop import run_virtual
@@ -47,12 +48,21 @@ GIVES_UP = 10.0
 
 
 class NoWrites(Nobody):
-    """An API server without records that refuses every write."""
+    """An API server without records that refuses every write.
+
+    Attributes:
+        refused: the paths of those.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.refused: list[str] = []
 
     async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
         """Answer."""
         if request.method == "GET":
             return b'{"metadata":{"resourceVersion":"1"},"items":[]}'
+        self.refused.append(request.path)
         raise Conflict(f"{request} {within}: 409", status=409)
 
 
@@ -82,11 +92,12 @@ class Stage:
 
     hanging: Collection[str] = ()
     view: View = attrs.Factory(View)
+    api: NoWrites = attrs.Factory(NoWrites)
     calls: Lists = attrs.field(init=False)
     survey: MemberResync = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        clock, client = VirtualClock(), KubeClient(NoWrites())
+        clock, client = VirtualClock(), KubeClient(self.api)
         self.calls = Lists(self.hanging)
         pool = DriverPool(clock, CollectorRegistry())
         queue: WorkQueue[ObjectKey] = WorkQueue("records", clock)
@@ -175,9 +186,32 @@ def test_driver_may_begin_to_list_and_cease() -> None:
     run_virtual(play())
 
 
+def test_member_that_comes_later_is_told_that_nobody_lists_it() -> None:
+    """Its load balancer says so already, and is not looked at again."""
+    stage, record = Stage(), a_record(registered=True)
+    front = stage.show("front", "proxy")
+    stage.view.drivers.apply(Put(a_driver("proxy", version=2, generation=2)))
+    said = attrs.evolve(front, conditions=(not_asked(front, None),))
+    meta = attrs.evolve(front.meta, resource_version="2")
+    stage.view.load_balancers.apply(Put(attrs.evolve(said, meta=meta)))
+
+    async def play() -> None:
+        running = asyncio.create_task(stage.survey.run())
+        await asyncio.sleep(3)
+        stage.view.records.apply(Put(record))
+        await asyncio.sleep(3)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    run_virtual(play())
+
+    assert [f"{RECORDS.path(record.meta.key)}/status"] == stage.api.refused
+
+
 def memory_after(stage: Stage) -> int:
     """Say how much memory is in use when nobody looks at what was read."""
     stage.calls.begun.clear()
+    stage.api.refused.clear()
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
 

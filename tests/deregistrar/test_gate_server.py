@@ -22,6 +22,7 @@ from lbcf.runtime.flags import BindAddress
 from lbcf.runtime.health import CannotListen
 from lbcf.runtime.metrics import Metrics
 from tests.kube.tiny_api import TinyApi
+from tests.patience import PATIENCE
 
 
 HELD = "11111111-2222-3333-4444-555555555555"
@@ -173,7 +174,7 @@ async def test_process_ends_with_what_answers() -> None:
     broken = pytest.RaisesExc(RuntimeError, match="cannot read")
     with pytest.RaisesGroup(broken, flatten_subgroups=True):
         async with (
-            asyncio.timeout(60),
+            asyncio.timeout(PATIENCE),
             service.server.serve(BindAddress("127.0.0.1", 0)) as port,
         ):
             service.port = port

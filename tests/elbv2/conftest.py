@@ -13,6 +13,7 @@ from tests.elbv2.clients import write_credentials
 from tests.elbv2.clocks import QuickClock
 from tests.elbv2.emulator import OURS, Emulator
 from tests.elbv2.state import DELAY, EmulatedGroup
+from tests.patience import PATIENCE
 from tests.steady import SteadyLoop
 from webhooks.elbv2.balancer import LoadBalancers
 from webhooks.elbv2.claims import Claims
@@ -20,7 +21,7 @@ from webhooks.elbv2.driver import Elbv2Driver
 from webhooks.elbv2.regions import Aws, Settings
 
 
-PATIENCE = timedelta(seconds=50)
+PATIENT = timedelta(seconds=PATIENCE)
 """Of the driver and its client: a machine may be slow, AWS is not what is tested."""
 
 MakeDriver = Callable[..., Elbv2Driver]
@@ -67,14 +68,14 @@ async def _make_driver(
             said = {
                 "endpoint_url": emulator.url,
                 "credentials": credentials,
-                "connecting": PATIENCE,
-                "answering": PATIENCE,
+                "connecting": PATIENT,
+                "answering": PATIENT,
             }
             chosen = Settings(**(said | {"attempts": 1} | settings))  # type: ignore[arg-type]
             balancers = LoadBalancers(
                 Aws(chosen, clock), Claims(claims), fresh=timedelta(milliseconds=10)
             )
-            driver = Elbv2Driver(balancers, patience=PATIENCE)
+            driver = Elbv2Driver(balancers, patience=PATIENT)
             stack.push_async_callback(driver.stop)
             return driver
 

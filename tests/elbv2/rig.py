@@ -8,6 +8,7 @@ import attrs
 
 from tests.elbv2.clients import KEY, an_identity, write_credentials
 from tests.elbv2.clocks import FastClock, QuickClock
+from tests.elbv2.conftest import PATIENT
 from tests.elbv2.emulator import OURS, THEIRS, Emulator
 from tests.elbv2.state import (
     ACCOUNT,
@@ -24,9 +25,6 @@ from webhooks.elbv2.driver import Elbv2Driver
 from webhooks.elbv2.load_balancers import AllowedGroups
 from webhooks.elbv2.regions import Aws, Settings
 
-
-PATIENCE = timedelta(seconds=50)
-"""Of the driver and its client: a machine may be slow, AWS is not what is tested."""
 
 ACTIONS = {
     "ensure": "RegisterTargets",
@@ -136,13 +134,13 @@ class Elbv2Rig(Rig):
         settings = Settings(
             endpoint_url=self.emulator.url,
             credentials=self.folder,
-            answering=PATIENCE,
+            answering=PATIENT,
             attempts=1,
         )
         aws = Aws(settings, self.emulator.clock)
         claims = Claims(str(self.folder / "claims"))
         fresh = timedelta(milliseconds=10)
-        return Elbv2Driver(LoadBalancers(aws, claims, fresh=fresh), patience=PATIENCE)
+        return Elbv2Driver(LoadBalancers(aws, claims, fresh=fresh), patience=PATIENT)
 
     async def state(self) -> State:
         """Return what the target is."""
