@@ -3,6 +3,8 @@
 import json
 
 from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from tests.lab.cluster import Cluster
 from tests.lab.cluster.errors import KubectlError
 from tests.manifests import accounts
 from tests.manifests.documents import ROOT
+from tests.manifests.fixtures import await_answer
 
 
 pytestmark = pytest.mark.cluster
@@ -31,7 +34,11 @@ FOLDERS = (
     "drivers/elbv2",
 )
 FOREIGN = "cert-manager.io"
-WORKLOADS = {"Deployment", "Job"}
+DEPLOYMENT, BUDGET = "Deployment", "PodDisruptionBudget"
+WORKLOADS = {DEPLOYMENT, "Job"}
+GUARDED = ("overlays/default", *(name for name in FOLDERS if "drivers" in name))
+"""Each shipped budget once."""
+INSIDE = ("-n", accounts.NAMESPACE)
 
 
 @pytest.fixture(scope="module", name="built")
@@ -126,17 +133,16 @@ def test_everything_that_guards_a_deployment_finds_its_pods(
 ) -> None:
     """Each has a disruption budget and a network policy, and their labels fit."""
     documents = built[folder]
-    deployments = [d for d in documents if d["kind"] == "Deployment"]
+    deployments = [d for d in documents if d["kind"] == DEPLOYMENT]
     assert deployments
     for workload in deployments:
         labels = workload["spec"]["template"]["metadata"]["labels"].items()
         guards = {
             d["kind"]
             for d in documents
-            if d["kind"] in {"PodDisruptionBudget", "NetworkPolicy"}
-            and _selector(d).items() <= labels
+            if d["kind"] in {BUDGET, "NetworkPolicy"} and _selector(d).items() <= labels
         }
-        assert {"PodDisruptionBudget", "NetworkPolicy"} == guards
+        assert {BUDGET, "NetworkPolicy"} == guards
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -144,10 +150,72 @@ def test_no_budget_holds_up_a_node_for_ever(
     built: dict[str, list[dict[str, Any]]], folder: str
 ) -> None:
     """One pod of each may always go, also where there is but one."""
-    budgets = [d["spec"] for d in built[folder] if d["kind"] == "PodDisruptionBudget"]
+    budgets = [d["spec"] for d in built[folder] if d["kind"] == BUDGET]
 
     assert budgets
     assert all(1 == one.get("maxUnavailable") for one in budgets)
+
+
+@pytest.mark.parametrize("folder", GUARDED)
+def test_pods_that_are_not_ready_hold_up_no_node(
+    ready: Cluster, built: dict[str, list[dict[str, Any]]], folder: str
+) -> None:
+    """None of them is: the API server evicts each all the same."""
+    found = [d for d in built[folder] if d["kind"] in {DEPLOYMENT, BUDGET}]
+    with _applied(ready, found):
+        for budget in (d for d in found if d["kind"] == BUDGET):
+            name, pods = budget["metadata"]["name"], _unready_pods(ready, budget)
+            await_answer(lambda: _counted(ready, name) == len(pods))  # noqa: B023
+            for pod in pods:
+                assert "Success" in _evicted(ready, pod), name
+
+
+@contextmanager
+def _applied(cluster: Cluster, found: list[dict[str, Any]]) -> Iterator[None]:
+    """What is given is there for a block, with the pods that come of it."""
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": found})
+    cluster.kubectl("apply", "-f", "-", stdin=text)
+    try:
+        yield
+    finally:
+        cluster.kubectl("delete", "--cascade=foreground", "-f", "-", stdin=text)
+
+
+def _unready_pods(cluster: Cluster, budget: dict[str, Any]) -> list[str]:
+    """Have the pods of a budget run without ever getting ready, as on a node."""
+    name = budget["metadata"]["name"]
+    wanted = int(_asked(cluster, f"deployment/{name}", "{.spec.replicas}"))
+    labels = ",".join(f"{key}={value}" for key, value in _selector(budget).items())
+    listed = partial(_asked, cluster, "pods", "{.items[*].metadata.name}", "-l", labels)
+    await_answer(lambda: len(listed().split()) == wanted)
+    pods = listed().split()
+    runs = ("--subresource=status", "-p", json.dumps({"status": {"phase": "Running"}}))
+    for pod in pods:
+        cluster.kubectl("patch", f"pod/{pod}", *INSIDE, *runs)
+    return pods
+
+
+def _counted(cluster: Cluster, budget: str) -> int:
+    """How many pods a budget is told to be about."""
+    return int(_asked(cluster, f"pdb/{budget}", "{.status.expectedPods}") or 0)
+
+
+def _asked(cluster: Cluster, what: str, path: str, *flags: str) -> str:
+    """Read something of our namespace."""
+    return cluster.kubectl("get", what, *INSIDE, *flags, "-o", f"jsonpath={path}")
+
+
+def _evicted(cluster: Cluster, pod: str) -> str:
+    """Ask for a pod's eviction, as `kubectl drain` does; it stays."""
+    where = f"/api/v1/namespaces/{accounts.NAMESPACE}/pods/{pod}/eviction?dryRun=All"
+    eviction = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod},
+    }
+    return cluster.kubectl(
+        "create", "--raw", where, "-f", "-", stdin=json.dumps(eviction)
+    )
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
