@@ -58,16 +58,19 @@ def is_ours(document: object) -> bool:
     return str(version).startswith("lbcf.tkestack.io/")
 
 
-def blocks(markdown: str) -> list[Document]:
-    """Our objects in the YAML blocks of a page."""
-    found: list[Document] = []
+def shown(markdown: str) -> Iterator[object]:
+    """All documents in the YAML blocks of a page."""
     for block in _BLOCK.finditer(markdown):
         indented = block[2].splitlines()
         text = "\n".join(line.removeprefix(block[1]) for line in indented)
-        found += [
-            document for document in yaml.safe_load_all(text) if is_ours(document)
-        ]
-    return found
+        yield from yaml.safe_load_all(text)
+
+
+def blocks(markdown: str) -> list[Document]:
+    """Our objects in the YAML blocks of a page."""
+    return [
+        found for found in shown(markdown) if isinstance(found, dict) and is_ours(found)
+    ]
 
 
 def pages() -> list[Path]:

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from lbcf.ctl.uninstall.removal import OURS
 from tests.lab.cluster import Cluster
 from tests.lab.cluster.errors import KubectlError
 from tests.manifests import accounts
-from tests.manifests.documents import ROOT
+from tests.manifests.documents import ROOT, shown
 from tests.manifests.fixtures import await_answer
 
 
@@ -117,14 +118,33 @@ def test_restricted_standard_is_enforced(ready: Cluster) -> None:
 def test_images_are_those_that_we_make(built: dict[str, list[dict[str, Any]]]) -> None:
     """Name and version, of the driver, too."""
     known = {image.reference for image in IMAGES.values()}
-    used = {
-        container["image"]
-        for workload in _workloads(built["overlays/release"])
-        for container in workload["spec"]["template"]["spec"]["containers"]
-    }
+    used = _images(built["overlays/release"])
 
     assert used
     assert used <= known
+
+
+@pytest.mark.parametrize("beside", [(), ("drivers/haproxy-token",)], ids="".join)
+def test_overlay_of_the_docs_says_where_every_image_is(
+    control_plane: Cluster, tmp_path: Path, beside: tuple[str, ...]
+) -> None:
+    """As docs/install.md has it, without and with the Job that makes the token."""
+    page = (ROOT / "docs" / "install.md").read_text()
+    (overlay,) = (
+        found
+        for found in shown(page)
+        if isinstance(found, dict) and found.get("kind") == "Kustomization"
+    )
+    overlay["resources"] += [f"../lbcf/manifests/{folder}" for folder in beside]
+    (tmp_path / "lbcf").symlink_to(ROOT)
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "Kustomization").write_text(yaml.safe_dump(overlay))
+    built = list(yaml.safe_load_all(control_plane.kubectl("kustomize", own)))
+
+    used = _images(built)
+    assert used
+    assert all(image.startswith("REGISTRY/") for image in used), used
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
@@ -239,3 +259,12 @@ def _selector(document: dict[str, Any]) -> dict[str, str]:
 def _workloads(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What makes pods."""
     return [d for d in documents if d["kind"] in WORKLOADS]
+
+
+def _images(documents: list[dict[str, Any]]) -> set[str]:
+    """What pods are made of."""
+    return {
+        container["image"]
+        for workload in _workloads(documents)
+        for container in workload["spec"]["template"]["spec"]["containers"]
+    }
