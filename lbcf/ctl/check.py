@@ -45,6 +45,8 @@ OURS: Final = "app.kubernetes.io/part-of=lbcf"
 
 _COMPONENT: Final = "app.kubernetes.io/component"
 _MUST_RUN: Final = ("controller", "deregistrar")
+_CERTIFICATE: Final = ("secrets", "validatingwebhookconfigurations")
+"""What `lbcf admission` writes to keep a certificate of its own."""
 _PROBE: Final = "check-of-the-installation"
 """The name of the load balancer that is created without being stored, and of its driver."""
 
@@ -263,10 +265,13 @@ async def _check_rights(client: KubeClient) -> AsyncIterator[Line]:
     turns = asyncio.Semaphore(_AT_ONCE)
     for one in await _all(client, _DEPLOYMENTS):
         component, key = one.meta.labels.get(_COMPONENT, ""), one.meta.key
-        asked = tuple(_rights(component, key.namespace))
+        pod = one.content["spec"]["template"]["spec"]
+        rights = _rights(component, key.namespace)
+        spared = _CERTIFICATE if _has_certificate_files(pod) else ()
+        asked = tuple(right for right in rights if right["resource"] not in spared)
         if not asked:
             continue
-        account = one.content["spec"]["template"]["spec"].get("serviceAccountName", "")
+        account = pod.get("serviceAccountName", "")
         user = f"system:serviceaccount:{key.namespace}:{account}"
         asking = (_may(client, user, right, turns) for right in asked)
         answers = await asyncio.gather(*asking)
@@ -278,6 +283,12 @@ async def _check_rights(client: KubeClient) -> AsyncIterator[Line]:
             yield Line(Mark.NO, name, text, remedy=_APPLY)
         else:
             yield Line(Mark.OK, name, f"has all {len(asked)} rights")
+
+
+def _has_certificate_files(pod: Json) -> bool:
+    """Return whether somebody else makes the process's certificate."""
+    args = pod["containers"][0].get("args", ())
+    return any(arg.partition("=")[0] == "--tls-cert-file" for arg in args)
 
 
 def _rights(component: str, namespace: str) -> Iterator[dict[str, str]]:

@@ -5,8 +5,10 @@ import json
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.leases import LEASES
@@ -30,6 +32,14 @@ POLICY = "loadbalancers.lbcf.tkestack.io"
 NAME = "lbcf.tkestack.io"
 WEBHOOK = f"validatingwebhookconfiguration/{NAME}"
 WORKERS = ("controller", "deregistrar")
+ACCOUNT_AND_PROCESS = {
+    "ServiceAccount",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Role",
+    "RoleBinding",
+    "Deployment",
+}
 
 
 @pytest.fixture(scope="module", name="own")
@@ -181,6 +191,37 @@ def _authority(cluster: Cluster) -> bytes:
     login = json.loads(cluster.kubectl("config", "view", "--raw", "-o", "json"))
     text: str = login["clusters"][0]["cluster"]["certificate-authority-data"]
     return base64.b64decode(text)
+
+
+async def test_rights_for_a_certificate_are_those_of_who_makes_it(
+    installed: Stage,
+) -> None:
+    """With one of cert-manager's none are missing; one of its own it could not keep."""
+    own = installed.cluster
+    built = own.kubectl("kustomize", MANIFESTS / "overlays" / "cert-manager")
+    applied = [one for one in yaml.safe_load_all(built) if _is_admission(one)]
+    (deployment,) = (one for one in applied if one["kind"] == "Deployment")
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": applied})
+    own.kubectl("apply", "-f", "-", stdin=text)
+    try:
+        await _checked(installed, [])
+        container = deployment["spec"]["template"]["spec"]["containers"][0]
+        container["args"] = ["admission"]
+        own.kubectl("apply", "-f", "-", stdin=json.dumps(deployment))
+        answer = await _checked(installed, ["lbcf-system/lbcf-admission"])
+    finally:
+        own.kubectl("delete", "-f", "-", stdin=text)
+    for words in ("get secrets", "patch validatingwebhookconfigurations"):
+        assert words in answer.out
+
+
+def _is_admission(document: dict[str, Any]) -> bool:
+    """Whether it is the webhook's process, or the account and the rights of it."""
+    labels = document["metadata"].get("labels", {})
+    return (
+        labels.get("app.kubernetes.io/component") == "admission"
+        and document["kind"] in ACCOUNT_AND_PROCESS
+    )
 
 
 async def test_token_that_is_missing_or_empty_is_named(installed: Stage) -> None:
