@@ -37,7 +37,7 @@ from lbcf.admission.objects import (
 from lbcf.core.errors import LbcfError
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
-from lbcf.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from lbcf.kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound
 from lbcf.runtime.certificates import load_pair
 from lbcf.runtime.clock import Clock
 
@@ -124,6 +124,7 @@ class SharedSecret:
 
         Raises:
             KubeError: the Secret or the configuration cannot be read or written.
+            UnusableError: there is no Secret, and we may not create it.
         """
         bundle = await self._renewed()
         await self._publish(bundle)
@@ -157,11 +158,18 @@ class SharedSecret:
     async def _write(self, kept: KeptBundle | None, new: Bundle) -> None:
         """Write the Secret over exactly the version that was read."""
         body = render_secret(self._secret.name, new)
-        if kept is None:
-            await self._client.create(SECRETS, self._secret.namespace, body)
-        else:
+        if kept is not None:
             change = {"data": body["data"]}
             await self._client.patch(SECRETS, self._secret, change, cas=kept.meta)
+            return
+        try:
+            await self._client.create(SECRETS, self._secret.namespace, body)
+        except Forbidden as error:
+            raise UnusableError(
+                f"the Secret {self._secret}, which keeps the certificate, does not exist, "
+                "and we may create none: apply manifests/webhook/service.yaml again, or "
+                "helm upgrade"
+            ) from error
 
     @tenacity.retry(
         retry=tenacity.retry_if_exception_type(Conflict),

@@ -3,6 +3,8 @@
 import asyncio
 import contextlib
 import hashlib
+import re
+import shlex
 import ssl
 
 from collections.abc import AsyncIterator
@@ -18,13 +20,18 @@ from prometheus_client import CollectorRegistry
 from lbcf.admission.app import CertificateMetrics
 from lbcf.admission.authority import LEAF_LIFE, Bundle, Renewal, renew_bundle
 from lbcf.admission.credentials import Files, Keeper, Serving, SharedSecret
+from lbcf.admission.flags import Webhook
 from lbcf.admission.objects import SECRETS, WEBHOOK_CONFIGURATIONS, to_base64
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import connect
 from lbcf.runtime.clock import SystemClock
+from lbcf.runtime.flags import BindAddress
 from tests.e2e.stage import eventually
 from tests.lab.cluster import Cluster
+from tests.lab.demo.stack import beside
+from tests.manifests import accounts
+from tests.manifests.documents import ROOT
 
 
 NAMES = ("127.0.0.1",)
@@ -75,21 +82,44 @@ class Shop:
 @pytest.fixture(name="shop")
 async def _shop(control_plane: Cluster, namespace: str) -> AsyncIterator[Shop]:
     """Two webhooks that nobody is asked by."""
-    connection = await connect(str(control_plane.kubeconfig))
-    key = ObjectKey("", f"{namespace}.lbcf.tkestack.io")
+    name = f"{namespace}.lbcf.tkestack.io"
+    async with _installed(control_plane, name) as client:
+        yield Shop(client, ObjectKey(namespace, "tls"), ObjectKey("", name))
+
+
+@pytest.fixture(name="shipped")
+async def _shipped(control_plane: Cluster, tmp_path: Path) -> AsyncIterator[Shop]:
+    """The Secret that ships, seen by who ships: with the rights of its account alone."""
+    accounts.apply(control_plane)
+    connection = await connect(
+        str(accounts.login(control_plane, "lbcf-admission", tmp_path))
+    )
+    flags = Webhook(BindAddress(None, 0))
+    async with (
+        _installed(control_plane, flags.configuration),
+        connected(connection, SystemClock()) as client,
+    ):
+        secret = ObjectKey(accounts.NAMESPACE, flags.secret)
+        yield Shop(client, secret, ObjectKey("", flags.configuration))
+
+
+@contextlib.asynccontextmanager
+async def _installed(cluster: Cluster, name: str) -> AsyncIterator[KubeClient]:
+    """A configuration of webhooks, and an administrator."""
     webhook = {
         "admissionReviewVersions": ["v1"],
         "sideEffects": "None",
         "clientConfig": {"url": "https://127.0.0.1:1/validate"},
     }
     webhooks = [{**webhook, "name": f"{name}.lbcf.tkestack.io"} for name in "ab"]
+    connection = await connect(str(cluster.kubeconfig))
     async with connected(connection, SystemClock()) as client:
-        body = {"metadata": {"name": key.name}, "webhooks": webhooks}
+        body = {"metadata": {"name": name}, "webhooks": webhooks}
         await client.create(WEBHOOK_CONFIGURATIONS, "", body)
         try:
-            yield Shop(client, ObjectKey(namespace, "tls"), key)
+            yield client
         finally:
-            await client.delete(WEBHOOK_CONFIGURATIONS, key)
+            await client.delete(WEBHOOK_CONFIGURATIONS, ObjectKey("", name))
 
 
 @pytest.mark.cluster
@@ -132,6 +162,79 @@ async def test_trust_that_somebody_took_away_is_given_back(shop: Shop) -> None:
 
     kept = await shop.kept()
     assert (to_base64(kept.authorities),) * 2 == await shop.trusted()
+
+
+@contextlib.asynccontextmanager
+async def _keeping(shop: Shop) -> AsyncIterator[Keeper]:
+    """A replica serves a certificate, and looks after it."""
+    keeper = Keeper(shop.source(), Hasty())
+    await keeper.load()
+    async with beside(keeper.keep()):
+        yield keeper
+
+
+def _commands() -> list[list[str]]:
+    """The commands of the runbook that have a certificate made anew."""
+    text = (ROOT / "docs" / "runbooks.md").read_text()
+    found = re.findall(
+        r"^\$ (kubectl .* patch secret lbcf-admission-tls .*)", text, re.MULTILINE
+    )
+    return [shlex.split(one, comments=True)[1:] for one in found]
+
+
+@pytest.mark.cluster
+async def test_runbook_has_a_certificate_made_anew(
+    control_plane: Cluster, shipped: Shop
+) -> None:
+    """By a process that runs: first by the same authority, then with another one."""
+    renewing, emptying = _commands()
+    async with _keeping(shipped):
+        first = await shipped.kept()
+        control_plane.kubectl(*renewing)
+        second = await _made_after(first, shipped)
+        control_plane.kubectl(*emptying)
+        third = await _made_after(second, shipped)
+
+    assert first.authorities == second.authorities
+    assert b"" not in attrs.astuple(third)
+    assert not set(attrs.astuple(second)) & set(attrs.astuple(third))
+
+
+async def _made_after(old: Bundle, shop: Shop) -> Bundle:
+    """What is kept once there is another certificate, and the API server trusts it."""
+    kept = old
+
+    async def renewed() -> bool:
+        nonlocal kept
+        kept = await shop.kept()
+        trusted = (to_base64(kept.authorities),) * 2
+        return kept.leaf not in {b"", old.leaf} and trusted == await shop.trusted()
+
+    await eventually(renewed, "another certificate is made")
+    return kept
+
+
+@pytest.mark.cluster
+async def test_secret_that_was_deleted_is_told_with_what_to_do(
+    control_plane: Cluster, shipped: Shop
+) -> None:
+    """Our account may create none; once it is applied again a replica fills it."""
+    where = ("-n", shipped.secret.namespace, f"secret/{shipped.secret.name}")
+    control_plane.kubectl("delete", *where)
+    keeper = Keeper(shipped.source(), Hasty())
+
+    async def told() -> str:
+        return (keeper.check() or "").partition(": apply ")[2]
+
+    async def well() -> bool:
+        return keeper.check() is None
+
+    async with beside(keeper.load()):
+        file, *_ = (await eventually(told, "what to do is told")).split()
+        control_plane.kubectl("apply", "-f", ROOT / file)
+        await eventually(well, "the Secret is filled")
+
+    assert "manifests/webhook/service.yaml" == file
 
 
 async def _fingerprint(port: int) -> str:
