@@ -18,6 +18,7 @@ import pytest
 
 from lbcf.core.model.names import API_GROUP
 from lbcf.core.model.values import ObjectKey
+from lbcf.ctl.uninstall.removal import OURS
 from lbcf.kube.leases import LEASES, micro_time
 from tests.e2e import objects
 from tests.e2e.stage import Stage
@@ -43,6 +44,13 @@ TRACES = (
 )
 GIVEN = ("lbcf-gate", f"{API_GROUP}/registered", f"{API_GROUP}/drain-gate-seconds")
 """What pods have of the two gates."""
+ENVOY_SECRETS = {"token": SYSTEM, "driver": SYSTEM, "proxies": "lbcf-envoy"}
+LEFT = {
+    "namespace/lbcf-envoy",
+    f"namespace/{SYSTEM}",
+    "priorityclass.scheduling.k8s.io/lbcf",
+}
+"""Without a priority class that it names no pod of the driver could be made."""
 BOTH = {"10.0.0.1:80", "10.0.0.2:80"}
 
 
@@ -226,6 +234,53 @@ async def test_retain_keeps_what_load_balancers_have(installed: Stage) -> None:
     assert [] != await _addresses(installed)
     assert [] == await installed.calls("deregisterBackend")
     assert [] == await installed.calls("deleteLoadBalancer")
+
+
+async def test_retain_leaves_envoys_and_what_they_start_anew_from(
+    installed: Stage,
+) -> None:
+    """All that they and their driver have, and both namespaces; a drain takes it away."""
+    cluster = installed.cluster
+    cluster.kubectl("apply", "-k", ROOT / "manifests" / "drivers" / "envoy")
+    _make_envoy_secrets(cluster)
+    before = _envoys(cluster)
+    assert all(f"lbcf-envoy-{part}" in str(before) for part in ENVOY_SECRETS)
+    for process in WORKERS:
+        await installed.processes[process].end()
+
+    status, said = await _uninstall(installed, "retain")
+
+    assert (0, before) == (status, _envoys(cluster)), said
+    assert LEFT == set(_traces(cluster)), said
+    for words in ("deployment.apps/lbcf-envoy", "daemonset.apps/lbcf-envoy-edge"):
+        assert words in said
+    again = said.partition("kubectl lbcf uninstall ")[2].split()[0]
+    status, said = await _uninstall(installed, again)
+    assert (0, []) == (status, _traces(cluster)), said
+
+
+def _make_envoy_secrets(cluster: Cluster) -> None:
+    """Make the Secrets as docs/envoy.md does: some with our label, some without any."""
+    for name, namespace in ENVOY_SECRETS.items():
+        where = ("-n", namespace)
+        made = ("generic", f"lbcf-envoy-{name}", "--from-literal=a=b")
+        cluster.kubectl(*where, "create", "secret", *made)
+    cluster.kubectl("-n", SYSTEM, "label", "secret", "lbcf-envoy-token", OURS)
+
+
+def _envoys(cluster: Cluster) -> set[tuple[str, ...]]:
+    """What Envoys and their driver have that nobody deletes: kind, name and UID."""
+    kinds = (
+        "deployments,daemonsets,services,serviceaccounts,networkpolicies,secrets,"
+        "configmaps,poddisruptionbudgets,persistentvolumeclaims"
+    )
+    found = json.loads(cluster.kubectl("get", kinds, "-A", "-o", "json"))["items"]
+    return {
+        (one["kind"], one["metadata"]["name"], one["metadata"]["uid"])
+        for one in found
+        if one["metadata"]["name"].startswith("lbcf-envoy")
+        and "deletionTimestamp" not in one["metadata"]
+    }
 
 
 async def test_drain_tells_what_it_waits_for_and_how_to_go_on(installed: Stage) -> None:

@@ -7,7 +7,9 @@
 drivers) while our processes run, and waits until they have drained, deregistered and let go of
 everything. Services of type LoadBalancer are let go of, and stay.
 `retain` stops the processes, then takes our finalizers off, so that no driver is called.
-After either, Deployments, roles, policies, CRDs and the namespace go, found by their label.
+After either, Deployments, roles, policies, CRDs and namespaces go, found by their label. But
+`retain` leaves Envoys, which would stop serving, with the driver that they start anew from, and
+each namespace of ours where something runs; `drain` takes them away later.
 
 It needs `kubectl` and Python 3.11, nothing else (`python3 -m lbcf.ctl.uninstall` from the
 repository), and can be ended and run again anywhere.

@@ -8,7 +8,7 @@ from typing import Final
 
 from lbcf.ctl.uninstall.drain import drain
 from lbcf.ctl.uninstall.kubectl import UninstallError, say
-from lbcf.ctl.uninstall.removal import remove
+from lbcf.ctl.uninstall.removal import ENVOY, remove
 from lbcf.ctl.uninstall.retain import retain
 
 
@@ -18,6 +18,8 @@ WAYS: Final[Mapping[str, Callable[[argparse.Namespace], None]]] = {
     "retain": retain,
 }
 """What may become of the backends."""
+SPARED: Final[Mapping[str, tuple[str, ...]]] = {"retain": (ENVOY,)}
+"""How names begin of what stays after a way."""
 WHAT_WAYS_DO: Final = "drain: load balancers let go of everything; retain: they keep it"
 
 
@@ -44,7 +46,7 @@ def run(flags: argparse.Namespace) -> int:
     try:
         WAYS[flags.way](flags)
         if not flags.objects_only:
-            remove(flags)
+            remove(flags, SPARED.get(flags.way, ()))
     except UninstallError as error:
         print(f"uninstall: {error}", file=sys.stderr)
         return 1
