@@ -20,7 +20,7 @@ from tests.elbv2.state import (
 )
 from tests.webhooks.rig import Overlap, Rig, State
 from webhooks.elbv2.balancer import LoadBalancers
-from webhooks.elbv2.claims import Claims
+from webhooks.elbv2.claims import IN_MEMORY, Claims
 from webhooks.elbv2.driver import Elbv2Driver
 from webhooks.elbv2.load_balancers import AllowedGroups
 from webhooks.elbv2.regions import Aws, Settings
@@ -129,6 +129,11 @@ class Elbv2Rig(Rig):
         """The target group."""
         return an_identity(self.group)
 
+    @property
+    def claims_file(self) -> str:
+        """Where its drivers keep their claims."""
+        return str(self.folder / "claims")
+
     def make(self) -> Elbv2Driver:
         """Return a driver."""
         settings = Settings(
@@ -138,7 +143,7 @@ class Elbv2Rig(Rig):
             attempts=1,
         )
         aws = Aws(settings, self.emulator.clock)
-        claims = Claims(str(self.folder / "claims"))
+        claims = Claims(self.claims_file)
         fresh = timedelta(milliseconds=10)
         return Elbv2Driver(LoadBalancers(aws, claims, fresh=fresh), patience=PATIENT)
 
@@ -226,3 +231,9 @@ class Elbv2Rig(Rig):
         self.group.clock = self.emulator.clock = FastClock()
         self.group.attributes[DELAY] = "5"
         return {"targetGroups": "web", "region": "eu-test-1"}
+
+
+class ForgetfulRig(Elbv2Rig):
+    """The same with claims in memory alone: what a driver has claimed ends with it."""
+
+    claims_file = IN_MEMORY

@@ -1,5 +1,8 @@
 """The shipped drivers keep to the protocol: every rule of the kit, and its schemas."""
 
+import contextlib
+
+from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,13 +18,12 @@ from tests.webhooks.rig import Rig
 STRANGERS = ("198.18.0.99:9090", "198.18.200.1:8080")
 
 
-async def test_every_rule(rig: Rig) -> None:
-    """Nothing is left of the kit, and nobody else was touched, in spite of a crash."""
-    for address in STRANGERS:
-        await rig.occupy(address)
-    before, lb_spec = await rig.strangers(), rig.kit()
+@contextlib.asynccontextmanager
+async def target_of(rig: Rig) -> AsyncIterator[Target]:
+    """Serve a driver of the rig, which can be killed; give the target that it is."""
+    lb_spec = rig.kit()
     async with serving(lambda: Service(rig.make()).application()) as served:
-        target = Target(
+        yield Target(
             url=served.url,
             lb_spec=lb_spec,
             gone=dict(rig.gone),
@@ -32,6 +34,14 @@ async def test_every_rule(rig: Rig) -> None:
             connect=rig.connector(),
             patience=timedelta(seconds=PATIENCE),
         )
+
+
+async def test_every_rule(rig: Rig) -> None:
+    """Nothing is left of the kit, and nobody else was touched, in spite of a crash."""
+    for address in STRANGERS:
+        await rig.occupy(address)
+    before = await rig.strangers()
+    async with target_of(rig) as target:
         results = await results_of(target)
 
     assert {} == complaints(results)

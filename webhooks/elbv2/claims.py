@@ -9,6 +9,10 @@ outlive the process (SQLite's write-ahead log: what was written survives a crash
 process, the last moments may be lost with the machine); in memory alone, a registration
 that was under way when the process died is not known any more, until its record brings
 back the proof of a success.
+
+Claims that are lost take the members with them from listings, though none has left its
+target group. So `memory` is part of the epoch: under another one all members are ensured
+again, and are claimed with the proofs that their records bring back.
 """
 
 import sqlite3
@@ -19,6 +23,7 @@ from typing import Self
 
 import attrs
 
+from lbcf.sdk import Clock, SystemClock
 from webhooks.elbv2.decisions import Claim
 from webhooks.elbv2.errors import NotWritten
 from webhooks.elbv2.targets import Target, parse_target
@@ -34,8 +39,12 @@ CREATE TABLE IF NOT EXISTS claims (
     PRIMARY KEY (target_group, target)
 ) STRICT;
 CREATE INDEX IF NOT EXISTS held ON claims (target_group) WHERE state != 'done';
-CREATE TABLE IF NOT EXISTS losses (target_group TEXT PRIMARY KEY, number INTEGER) STRICT
+CREATE TABLE IF NOT EXISTS losses (target_group TEXT PRIMARY KEY, number INTEGER) STRICT;
+CREATE TABLE IF NOT EXISTS names (name TEXT) STRICT
 """
+
+_DIGITS = 8
+"""Of a name."""
 
 
 @attrs.frozen
@@ -56,12 +65,16 @@ class Claims:
 
     Args:
         path: of the file; `:memory:` for none.
+        clock: for a name; None: the machine's.
 
     Raises:
         OSError: the file cannot be used, or another driver uses it.
+
+    Attributes:
+        memory: names what is written down here; another one once some of it may be lost.
     """
 
-    def __init__(self, path: str = IN_MEMORY) -> None:
+    def __init__(self, path: str = IN_MEMORY, clock: Clock | None = None) -> None:
         try:
             self._rows = sqlite3.connect(path, timeout=0, isolation_level=None)
             # Two drivers with one file would each take the other's claims for current.
@@ -70,6 +83,7 @@ class Claims:
             self._rows.execute("PRAGMA synchronous=NORMAL")
             self._rows.executescript(_SCHEMA)
             self._add_pools()
+            self.memory = self._named(clock or SystemClock())
         except sqlite3.Error as error:
             raise OSError(f"claims cannot be kept in {path}: {error}") from error
 
@@ -91,6 +105,18 @@ class Claims:
             self._rows.execute(
                 "ALTER TABLE claims ADD COLUMN pool TEXT NOT NULL DEFAULT ''"
             )
+
+    def _named(self, clock: Clock) -> str:
+        """Return the name of the claims; they get one when they are made.
+
+        A machine that went down may have taken the last moments of a file with it.
+        """
+        self._rows.execute(
+            "INSERT INTO names SELECT ? WHERE NOT EXISTS (SELECT * FROM names)",
+            (clock.new_id()[:_DIGITS],),
+        )
+        (name,) = self._rows.execute("SELECT name FROM names").fetchone()
+        return f"{name}.{clock.boot[:_DIGITS]}".rstrip(".")
 
     def close(self) -> None:
         """Close the file."""

@@ -185,15 +185,17 @@ class Elbv2Driver(Driver):
     async def list_backends(self, request: ListBackendsRequest) -> ListBackendsAnswer:
         """List our members in all target groups.
 
-        The epoch changes when somebody else took out what is ours. A member that is
-        not in all of them, or not healthy in all of them, is `Down`.
+        The epoch changes when somebody else took out what is ours, and when it is not
+        known any more what is. A member that is not in all of them, or not healthy in
+        all of them, is `Down`.
         """
         async with self._attempt():
             balancer = await self.load_balancers.find(request.lb_info)
             listings = await balancer.on_all(lambda group: group.listing())
         targets = dict.fromkeys(one for listing in listings for one in listing.targets)
+        losses = ",".join(str(listing.losses) for listing in listings)
         return ListBackendsAnswer(
-            epoch=",".join(str(listing.epoch) for listing in listings),
+            epoch=f"{self.load_balancers.claims.memory}/{losses}",
             backends=[_listed(target, listings) for target in targets],
         )
 

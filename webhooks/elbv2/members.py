@@ -46,11 +46,11 @@ class Listing:
     """Our targets in one target group.
 
     Attributes:
-        epoch: grows when somebody else takes out what is ours.
+        losses: how often somebody else took out what is ours.
         targets: how each is that is in or draining.
         records: the record of each.
     """
 
-    epoch: int
+    losses: int
     targets: Mapping[Target, Health]
     records: Mapping[Target, str]
