@@ -198,13 +198,13 @@ async def _made(pace: Pace, action: str, call: Callable[[], Awaitable[_T]]) -> _
     Raises:
         Elbv2Error: what went wrong with it.
     """
-    pace.check()
+    sent = pace.check()
     try:
         answer = await call()
     except aws.ClientError as error:
         answered = _answered(action, error)
         if answered.code in THROTTLING:
-            raise pace.refuse(answered) from error
+            raise pace.refuse(answered, sent) from error
         raise refusal(answered) from error
     except _UNSENT as error:
         raise Unreachable(f"{action} was not sent: {error}") from error
@@ -220,7 +220,7 @@ async def _made(pace: Pace, action: str, call: Callable[[], Awaitable[_T]]) -> _
         ) from error
     except (aws.BotoCoreError, OSError) as error:
         raise Uncertain(f"no answer to {action}: {one_line(error)}") from error
-    pace.accept()
+    pace.accept(sent)
     return answer
 
 

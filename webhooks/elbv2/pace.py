@@ -1,7 +1,9 @@
 """Holds calls back after AWS has said that they are too many.
 
-The client asks before each call. AWS counts describing and changing calls apart, so
-each of the two has a pace of its own.
+The client asks before each call. Several are under way at a time: those that were sent
+before a pause began may be refused, too, and may be answered still, and neither says
+anything of what comes after it. AWS counts describing and changing calls apart, so each of
+the two has a pace of its own.
 """
 
 from datetime import timedelta
@@ -29,26 +31,36 @@ class Pace:
     _delay: timedelta = attrs.field(default=timedelta(), init=False)
     _until: float = attrs.field(default=0.0, init=False)
 
-    def check(self) -> None:
+    def check(self) -> float:
         """Let a call pass, unless it would come too soon after a refusal.
+
+        Returns:
+            Monotonic seconds of now, when it is sent.
 
         Raises:
             Throttled: it would; nothing was sent.
         """
-        rest = self._until - self.clock.monotonic()
-        if self._refused is not None and rest > 0:
-            raise Throttled(self._refused, timedelta(seconds=rest))
+        now = self.clock.monotonic()
+        if self._refused is not None and now < self._until:
+            raise Throttled(self._refused, timedelta(seconds=self._until - now))
+        return now
 
-    def refuse(self, answered: Answered) -> Throttled:
-        """Take in that AWS refused; twice as long as the last time nothing is sent."""
-        doubled = min(max(self._delay * 2, FIRST), LONGEST)
-        self._delay = max(doubled, answered.retry_after or doubled)
-        rest = self._delay * (0.5 + self.clock.jitter() / 2)
-        rest = max(rest, answered.retry_after or rest)
+    def refuse(self, answered: Answered, sent: float) -> Throttled:
+        """Take in that AWS refused a call; twice as long as the last time nothing is sent.
+
+        A call that was sent before the pause began makes it no longer than AWS asks for.
+        """
+        now = self.clock.monotonic()
+        rest = least = answered.retry_after or timedelta()
+        if sent >= self._until:
+            self._delay = max(min(max(self._delay * 2, FIRST), LONGEST), least)
+            rest = max(self._delay * (0.5 + self.clock.jitter() / 2), least)
         self._refused = answered
-        self._until = self.clock.monotonic() + rest.total_seconds()
-        return Throttled(answered, rest)
+        if rest:
+            self._until = max(self._until, now + rest.total_seconds())
+        return Throttled(answered, timedelta(seconds=max(self._until - now, 0.0)))
 
-    def accept(self) -> None:
-        """Take in that AWS answered."""
-        self._refused, self._delay = None, timedelta()
+    def accept(self, sent: float) -> None:
+        """Take in that AWS answered a call; after a pause, the next one is a short one."""
+        if sent >= self._until:
+            self._delay = timedelta()
