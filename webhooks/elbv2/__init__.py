@@ -6,7 +6,7 @@
                       decisions: what to do next
                       changes: up to 100 targets per call   |
                       readings: one poll for all who wait   '-> regions, client <-> AWS
-                                                                 errors, pace
+                      budget: whose turn a listing is            errors, pace
 
 A target is known by its id and port; there is nothing on it that could say whose it is.
 So what this driver puts into a target group is written down before it is sent

@@ -17,6 +17,7 @@ from botocore import exceptions as aws
 from botocore.parsers import ResponseParserError
 
 from lbcf.sdk import Clock
+from webhooks.elbv2.budget import Budget
 from webhooks.elbv2.changes import Action, Change
 from webhooks.elbv2.errors import (
     THROTTLING,
@@ -73,6 +74,9 @@ class Region:
         reading: for what only reads.
         changing: for what changes something; it sends each call once.
         clock: for waits.
+
+    Attributes:
+        budget: of readings at rest.
     """
 
     def __init__(
@@ -80,6 +84,7 @@ class Region:
     ) -> None:
         self._reading = reading
         self._changing = changing
+        self.budget = Budget()
         self._reads = Pace(clock)
         self._changes = Pace(clock)
 

@@ -57,6 +57,8 @@ class TargetGroup:
     fresh: timedelta
     _changes: Changes = attrs.field(init=False)
     _readings: Readings = attrs.field(init=False)
+    _turn: float = attrs.field(default=0.0, init=False)
+    _starts: bool = attrs.field(default=False, init=False)
     _quiet_until: float = attrs.field(default=0.0, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -168,7 +170,7 @@ class TargetGroup:
         Raises:
             TargetGroupGone: so it is.
         """
-        reading = await self._read()
+        reading = await self._read_in_turn()
         claimed = self.claims.of_group(self.arn)
         self._take_in(reading, claimed)
         ours = {
@@ -176,6 +178,7 @@ class TargetGroup:
             for target, health in reading.targets.items()
             if target in claimed and health.standing is not Standing.ABSENT
         }
+        self._starts = any(health.starting for health in ours.values())
         return Listing(
             self.claims.losses(self.arn),
             ours,
@@ -206,6 +209,21 @@ class TargetGroup:
     async def _read(self) -> Reading:
         recent = self.clock.monotonic() - self.fresh.total_seconds()
         return await self._readings.since(max(recent, self._changes.ended))
+
+    async def _read_in_turn(self) -> Reading:
+        """Return what was read last if it shows our own changes, until there is a turn.
+
+        Where a target waits for its first checks, the gate of its pod waits, too.
+        """
+        now = self.clock.monotonic()
+        since = max(self._changes.ended, self._readings.failed)
+        if self._starts or now >= self._turn:
+            since = max(since, now - self.fresh.total_seconds())
+        reading = await self._readings.since(since)
+        if reading.began >= self._turn:
+            earliest = reading.began + self.fresh.total_seconds()
+            self._turn = self.region.budget.turn(earliest)
+        return reading
 
     async def _send(self, action: Action, changes: Sequence[Change]) -> None:
         """Make one call: written down before, and taken back if nothing came of it.

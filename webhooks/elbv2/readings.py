@@ -30,11 +30,14 @@ class Readings:
         read: one call of the API.
         clock: tells when a poll began.
         spacing: between the beginnings of two polls.
+        failed: monotonic seconds when the last poll began that failed; what was read
+            before it may be no more, as a target group that is gone.
     """
 
     read: Read
     clock: Clock
     spacing: timedelta = SPACING
+    failed: float = attrs.field(default=0.0, init=False)
     _latest: Reading | None = attrs.field(default=None, init=False)
     _poll: "asyncio.Task[Reading] | None" = attrs.field(default=None, init=False)
     _began: float = attrs.field(default=0.0, init=False)
@@ -68,6 +71,10 @@ class Readings:
         if self._began and rest > 0:
             await self.clock.sleep(timedelta(seconds=rest))
         self._began = self.clock.monotonic()
-        reading = Reading(self._began, await self.read())
+        try:
+            reading = Reading(self._began, await self.read())
+        except Elbv2Error:
+            self.failed = self._began
+            raise
         self._latest = reading
         return reading
