@@ -21,8 +21,8 @@ import attrs
 from lbcf.core.model.operations import BATCHED, Operation
 from lbcf.core.model.resources import LoadBalancerDriver
 from lbcf.core.model.values import ObjectKey
-from lbcf.drivers.errors import BadAnswer, NotSent, TimedOut
-from lbcf.drivers.pool import DriverPool
+from lbcf.drivers.errors import BadAnswer, DriverError, NotSent, TimedOut
+from lbcf.drivers.pool import CANCELLED, DriverPool
 from lbcf.runtime import failpoints
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.spans import NOWHERE, Span
@@ -365,7 +365,9 @@ class Batches:
         except (Exception, asyncio.CancelledError) as error:
             # Each turn tells its own record. Also where something below was cancelled,
             # and not this task: the call may be out.
+            said = error.reason if isinstance(error, DriverError) else CANCELLED
             for item in permitted:
+                self._pool.count_item(driver, many, said)
                 if not isinstance(error, NotSent):
                     self._remember(item)
                 _fail(item, error)

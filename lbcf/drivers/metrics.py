@@ -46,7 +46,7 @@ class CallMetrics:
         )
         self.batch_results = Counter(
             "lbcf_driver_batch_results_total",
-            "Members of answered batches by driver, operation and outcome.",
+            "Members of batches by driver, operation and outcome.",
             ["driver", "operation", "outcome"],
             registry=registry,
         )

@@ -19,7 +19,7 @@ from collections.abc import (
     Sequence,
 )
 from datetime import timedelta
-from typing import ClassVar, Self, TypeVar, cast
+from typing import ClassVar, Final, Self, TypeVar, cast
 
 import structlog
 
@@ -62,6 +62,9 @@ _A = TypeVar("_A", bound=Answer)
 
 Reader = Callable[[Operation, bytes], Answer]
 """Reads the body of an operation's answer; raises Malformed if it is none."""
+
+CANCELLED: Final = "Cancelled"
+"""Outcome of a call that was cut off, as where its process ends."""
 
 _ENDS_IN_A_ROW = 8
 """Calls of a namespace that end traffic before one that does not: what it deletes for
@@ -316,7 +319,7 @@ class DriverPool:
                 in_flight.dec()
                 seconds = self._clock.monotonic() - began
                 self._metrics.duration.labels(driver, operation).observe(seconds)
-                said = outcome[-1] if outcome else "Cancelled"
+                said = outcome[-1] if outcome else CANCELLED
                 self._metrics.calls.labels(driver, operation, said).inc()
                 if not definite:
                     self._metrics.unanswered.labels(driver, operation).inc()

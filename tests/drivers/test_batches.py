@@ -369,18 +369,7 @@ def test_a_result_that_is_missing_is_no_answer_to_its_item_alone() -> None:
     assert isinstance(last, BackendResult)
     assert isinstance(missing, BadAnswer)
     assert not missing.definite
-    results = {
-        outcome: scene.far.registry.get_sample_value(
-            "lbcf_driver_batch_results_total",
-            {
-                "driver": "web/mine",
-                "operation": "ensureBackends",
-                "outcome": outcome,
-            },
-        )
-        for outcome in ("Succ", "NoResult")
-    }
-    assert {"Succ": 2.0, "NoResult": 1.0} == results
+    assert {"Succ": 2, "NoResult": 1} == _results(scene)
 
 
 @pytest.mark.parametrize(
@@ -407,8 +396,20 @@ def test_an_error_is_that_of_each_item(error: DriverError, *, alone: bool) -> No
         assert takes is not alone
         assert _takes(scene, "r1")
         assert _takes(scene, "r2") is not alone
+        assert {error.reason: 3} == _results(scene)
 
     play(story, lambda: Scene(Far(break_down)))
+
+
+def _results(scene: Scene) -> dict[str, float]:
+    """What became of members of batches, by outcome."""
+    return {
+        sample.labels["outcome"]: sample.value
+        for family in scene.far.registry.collect()
+        for sample in family.samples
+        if sample.name == "lbcf_driver_batch_results_total"
+        and "ensureBackends" == sample.labels["operation"]
+    }
 
 
 def _takes(scene: Scene, record: str) -> bool:
@@ -456,9 +457,10 @@ def test_something_below_that_is_cancelled_is_no_answer() -> None:
         found.extend(await asyncio.gather(*turns, return_exceptions=True))
         await scene.send("after")
 
-    play(story, lambda: Scene(Far(cut)))
+    scene = play(story, lambda: Scene(Far(cut)))
 
     assert [asyncio.CancelledError] * 2 == [type(one) for one in found]
+    assert {"Cancelled": 2, "Succ": 1} == _results(scene)
 
 
 def test_an_answer_that_is_none_is_told_to_each() -> None:
