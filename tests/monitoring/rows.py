@@ -138,11 +138,14 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
         Panel(
             "Calls by outcome",
             {
-                "{{driver}} {{outcome}}": _rate(
-                    "lbcf_driver_calls_total", "driver, outcome"
-                )
+                "{{driver}} {{outcome}}": "sum by (driver, outcome) (rate("
+                "lbcf_driver_calls_total"
+                '{operation!~"(ensure|drain|deregister)Backends"}'
+                "[$__rate_interval]) or "
+                "rate(lbcf_driver_batch_results_total[$__rate_interval]))"
             },
             "ops",
+            "A batch counts as one call for each of its members.",
         ),
         Panel(
             "Time of calls, 99 %",
