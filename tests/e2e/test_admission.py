@@ -5,6 +5,7 @@ another one, since no Service leads to this process.
 """
 
 import json
+import re
 
 from collections.abc import AsyncIterator, Mapping
 from http import HTTPStatus
@@ -15,6 +16,8 @@ import attrs
 import pytest
 import yaml
 
+from prometheus_client.parser import text_string_to_metric_families
+
 from lbcf.admission.objects import WEBHOOK_CONFIGURATIONS
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.errors import Forbidden, Invalid, KubeError
@@ -22,6 +25,8 @@ from tests.e2e import objects
 from tests.e2e.stage import Stage
 from tests.lab.cluster.errors import KubectlError
 from tests.lab.cluster.ports import free_ports
+from tests.monitoring.queries import series_of
+from tests.monitoring.test_rules import rules
 
 
 pytestmark = pytest.mark.cluster
@@ -225,6 +230,34 @@ async def test_silent_driver_refuses_or_not_as_the_policy_says(guard: Guard) -> 
     await stage.processes["admission"].end()
     await guard.start("--driver-failure-policy", "Ignore")
     await stage.create(objects.LOAD_BALANCERS, objects.a_load_balancer())
+
+
+async def test_api_server_counts_what_it_could_not_ask_about(guard: Guard) -> None:
+    """As `LbcfAdmissionNotReached` asks for it; no refusal by a driver is among it."""
+    stage = guard.stage
+    body = _load_balancer(attributes={"refuse": "no such region"})
+    await _refusal(stage, objects.LOAD_BALANCERS, body)
+    before = _not_reached(stage)
+    await _refusal(stage, objects.LOAD_BALANCERS, body)
+    assert before == _not_reached(stage)
+
+    await stage.processes["admission"].end()
+    await _refusal(stage, objects.LOAD_BALANCERS, body, KubeError)
+    assert before < _not_reached(stage)
+
+
+def _not_reached(stage: Stage) -> float:
+    """Read the API server's own count of what the alert looks at."""
+    expression = rules()["LbcfAdmissionNotReached"]["expr"]
+    [(metric, _)] = series_of(expression)
+    wanted = dict(re.findall(r'(\w+)="([^"]+)"', expression))
+    page = stage.cluster.kubectl("get", "--raw", "/metrics")
+    return sum(
+        sample.value
+        for family in text_string_to_metric_families(page)
+        for sample in family.samples
+        if family.name == metric and wanted.items() <= sample.labels.items()
+    )
 
 
 async def test_dry_run_asks_only_drivers_that_take_it(guard: Guard) -> None:
