@@ -86,12 +86,12 @@ class Workload:
             await self.stage.add_pod(name, address, app=self.name)
             self.pods.append((name, address))
 
-    async def remove(self, *, sessions: int = 1) -> str:
-        """Delete the oldest pod while it has sessions; returns its address."""
+    async def remove(self, *, sessions: int = 1) -> tuple[str, str]:
+        """Delete the oldest pod while it has sessions; it terminates until it is let go."""
         name, address = self.pods.popleft()
         await self.busy(address, sessions)
         await self.stage.terminate_pod(name)
-        return address
+        return name, address
 
     async def busy(self, address: str, sessions: int) -> None:
         """Let a member have so many sessions."""
@@ -104,14 +104,16 @@ class Workload:
         async with asyncio.TaskGroup() as tasks:
             while True:
                 await self.add()
-                address = await self.remove()
-                tasks.create_task(self._leave(address, pause / 2))
+                name, address = await self.remove()
+                tasks.create_task(self._leave(name, address, pause / 2))
                 await asyncio.sleep(pause)
 
-    async def _leave(self, address: str, pause: float) -> None:
-        """End the sessions of a member."""
+    async def _leave(self, name: str, address: str, pause: float) -> None:
+        """End the sessions of a member, then its pod: who terminates counts in its group."""
         await asyncio.sleep(pause)
         await self.busy(address, 0)
+        await asyncio.sleep(pause)
+        await self.stage.let_pod_go(name)
 
 
 @attrs.define
@@ -152,12 +154,14 @@ class Scene:
         """Let happen what the picture marks."""
         await asyncio.sleep(6 * BEAT)
         self._mark("a node with six web pods is drained, one keeps its sessions")
-        addresses = [await self.web.remove(sessions=3) for _ in range(6)]
+        leaving = [await self.web.remove(sessions=3) for _ in range(6)]
         await self.web.add(6)
-        for address in addresses[1:]:
+        for _, address in leaving[1:]:
             await asyncio.sleep(BEAT / 4)
             await self.web.busy(address, 0)
         await asyncio.sleep(4 * BEAT)
+        for name, _ in leaving:
+            await self.web.stage.let_pod_go(name)
         self._mark("the driver of api refuses registrations, removals time out")
         await self._fail("deregisterBackend", "late", seconds=5.0)
         await asyncio.sleep(5 * BEAT)
