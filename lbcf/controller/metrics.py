@@ -6,7 +6,10 @@ goes through ten thousand records for it.
 
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Iterator
+from datetime import timedelta
 from typing import Generic, TypeVar
+
+import attrs
 
 from prometheus_client import Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -153,8 +156,21 @@ class HealthMetrics(Collector):
                 del self._down[old.load_balancer_key]
 
 
-class RegistrationMetrics:
-    """Measures registrations, once this process is the one that makes them.
+@attrs.frozen
+class _Registration:
+    """A record that is to be registered.
+
+    Attributes:
+        seen_at: monotonic seconds at which this process saw it so for the first time.
+        record: as it is now.
+    """
+
+    seen_at: float
+    record: BackendRecord
+
+
+class RegistrationMetrics(Collector):
+    """Shows how old registrations are; measures them once this process makes them.
 
     Args:
         records: the store of records; it is empty yet.
@@ -166,7 +182,7 @@ class RegistrationMetrics:
         self, records: Store[BackendRecord], clock: Clock, metrics: Metrics
     ) -> None:
         self._clock = clock
-        self._since: dict[Uid, float] = {}
+        self._under_way: dict[Uid, _Registration] = {}
         self._is_leading = False
         self._duration = Histogram(
             "lbcf_registration_duration_seconds",
@@ -176,6 +192,7 @@ class RegistrationMetrics:
             buckets=_BUCKETS,
             registry=metrics.registry,
         )
+        metrics.registry.register(self)
         records.on_change(self._changed)
 
     def begin(self) -> None:
@@ -186,16 +203,45 @@ class RegistrationMetrics:
         """Remove the series of a driver that is gone."""
         self._duration.remove_by_labels({"driver": str(driver)})
 
+    def collect(self) -> Iterable[Metric]:
+        """Look through the registrations that are under way."""
+        oldest: dict[tuple[str, str], float] = {}
+        for one in self._under_way.values():
+            age, reason = self._age_and_reason(one)
+            labels = str(one.record.driver_key), reason
+            oldest[labels] = max(age, oldest.get(labels, 0.0))
+        family = GaugeMetricFamily(
+            "lbcf_oldest_registration_age_seconds",
+            "Time for which the BackendRecord waits to be registered that does for the "
+            "longest, by the reason for which its condition Registered is False; empty "
+            "where it is not.",
+            labels=["driver", "reason"],
+        )
+        for labels, age in oldest.items():
+            family.add_metric(labels, age)
+        yield family
+
+    def _age_and_reason(self, one: _Registration) -> tuple[float, str]:
+        seen = self._clock.monotonic() - one.seen_at
+        said = conditions.find(one.record.status.conditions, conditions.REGISTERED)
+        if said is None or said.status is not False:
+            return seen, ""
+        # A process that has just begun has not seen for how long it is so.
+        told = self._clock.now() - said.since if said.since else timedelta(0)
+        return max(seen, told.total_seconds()), said.reason
+
     def _changed(self, old: BackendRecord | None, new: BackendRecord | None) -> None:
         """Note who begins to wait, and whose wait is over."""
         if new is None or new.is_deleting:
             gone = old or new
             if gone is not None:
-                self._since.pop(gone.meta.uid, None)
+                self._under_way.pop(gone.meta.uid, None)
         elif not new.is_registered:
-            self._since.setdefault(new.meta.uid, self._clock.monotonic())
-        elif (since := self._since.pop(new.meta.uid, None)) is not None:
-            self._registered(new, since)
+            known = self._under_way.get(new.meta.uid)
+            seen_at = self._clock.monotonic() if known is None else known.seen_at
+            self._under_way[new.meta.uid] = _Registration(seen_at, new)
+        elif (over := self._under_way.pop(new.meta.uid, None)) is not None:
+            self._registered(new, over.seen_at)
 
     def _registered(self, record: BackendRecord, since: float) -> None:
         if self._is_leading:

@@ -19,6 +19,7 @@ from tests.fakes.clock import VirtualClock
 
 COUNT = "lbcf_registration_duration_seconds_count"
 SUM = "lbcf_registration_duration_seconds_sum"
+OLDEST = "lbcf_oldest_registration_age_seconds"
 DRIVER = {"driver": "shop/proxy"}
 
 
@@ -160,6 +161,84 @@ def test_deleted_record_is_no_registration() -> None:
     counted.put(a_record(registered=True, version=3))
 
     assert counted.told(COUNT) is None
+
+
+def running(
+    name: str = "web-1", *, since: timedelta, version: int = 2, generation: int = 1
+) -> BackendRecord:
+    """Make a record whose driver has answered Running, unregistered for so long after the start."""
+    told = Condition(
+        conditions.REGISTERED, False, Reason.DRIVER_RUNNING, since=START + since
+    )
+    status = RecordStatus(conditions=(told,))
+    return a_record(name, status=status, version=version, generation=generation)
+
+
+def test_oldest_registration_is_shown_by_what_is_said_of_it() -> None:
+    """Of those of one driver and reason the one that waits for the longest."""
+    counted = Counted()
+    counted.put(a_record("new"))
+    for minute in (1, 2):
+        counted.clock.advance(timedelta(minutes=1))
+        counted.put(a_record(f"new-{minute}"))
+        counted.put(running(f"runs-{minute}", since=timedelta(minutes=minute)))
+    counted.put(a_record("in", registered=True))
+    counted.clock.advance(timedelta(minutes=8))
+
+    assert {
+        ("shop/proxy", "", "600"),
+        ("shop/proxy", "DriverRunning", "540"),
+    } == set(counted.by_name(OLDEST))
+
+
+def test_registration_is_as_old_as_its_record_says_after_a_hand_over() -> None:
+    """A controller that has just begun does not count from its own beginning."""
+    counted = Counted()
+    counted.clock.advance(timedelta(hours=1))
+    counted.put(running(since=timedelta(minutes=10)))
+
+    assert [("shop/proxy", "DriverRunning", "3000")] == counted.by_name(OLDEST)
+
+
+def test_change_of_a_registered_record_is_as_old_as_the_change() -> None:
+    """Not as old as what its condition says of the spec before; Running does not begin it anew."""
+    counted, seen = Counted(), []
+    status = a_record(registered=True).status
+    changed = a_record(status=status, version=2, generation=2)
+    counted.put(a_record(registered=True))
+    counted.clock.advance(timedelta(hours=1))
+    for record in (
+        changed,
+        running(since=timedelta(hours=1, minutes=1), version=3, generation=2),
+    ):
+        counted.put(record)
+        counted.clock.advance(timedelta(minutes=1))
+        seen += counted.by_name(OLDEST)
+
+    assert [
+        ("shop/proxy", "", "60"),
+        ("shop/proxy", "DriverRunning", "120"),
+    ] == seen
+
+
+@pytest.mark.parametrize(
+    "last",
+    [a_record(registered=True, version=3), a_record(deleting=True, version=3), None],
+    ids=["registered", "deleted", "gone"],
+)
+def test_registration_that_is_over_has_no_age(last: BackendRecord | None) -> None:
+    """However it ends, and whether or not this process leads; a namesake begins anew."""
+    counted = Counted()
+    counted.put(running(since=timedelta(0)))
+    counted.clock.advance(timedelta(minutes=1))
+    if last is None:
+        counted.view.records.displace(a_record().meta.key)
+    else:
+        counted.put(last)
+    assert [] == counted.by_name(OLDEST)
+
+    counted.put(a_record(uid="another", version=4))
+    assert [("shop/proxy", "", "0")] == counted.by_name(OLDEST)
 
 
 def down(name: str, *, deleting: bool = False, version: int = 1) -> BackendRecord:

@@ -64,6 +64,14 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
             ((None, "green"), (300, "orange"), (1800, "red")),
         ),
         Panel(
+            "Oldest registration",
+            {"{{driver}}": "max by (driver) (lbcf_oldest_registration_age_seconds)"},
+            _SECONDS,
+            "For how long the record waits that is to be registered first.",
+            "stat",
+            ((None, "green"), (120, "orange"), (600, "red")),
+        ),
+        Panel(
             "Removals held",
             {
                 "{{namespace}}/{{group}}": "max by (namespace, group) "
