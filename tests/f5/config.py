@@ -76,10 +76,17 @@ class Pool:
 
 @attrs.define
 class Config:
-    """All that a unit saves to disk; `generation` grows with each change."""
+    """All that a unit saves to disk; `generation` grows with each change.
+
+    Addresses say their route domain in it, unless that is 0.
+
+    Attributes:
+        domains: default route domains of partitions, where they are not 0.
+    """
 
     pools: dict[str, Pool] = attrs.field(factory=dict)
     nodes: dict[str, Node] = attrs.field(factory=dict)
+    domains: dict[str, int] = attrs.field(factory=dict)
     generation: int = 1
 
     def copy(self) -> Self:
@@ -139,12 +146,8 @@ class Config:
 
     def add_node(self, body: Mapping[str, object]) -> Node:
         """Add a node; an address has one at most."""
-        path, address = full_path(body), str(body.get("address", ""))
-        try:
-            ipaddress.ip_address(address.partition("%")[0])
-        except ValueError as error:
-            text = f"01070587:3: The requested node ({address}) is invalid."
-            raise Refusal(400, text) from error
+        path = full_path(body)
+        address = self._canonical(path, str(body.get("address", "")))
         if path in self.nodes:
             raise Refusal(
                 409,
@@ -157,6 +160,21 @@ class Config:
         made = Node(path, address, str(body.get("description", "")), self.touch())
         self.nodes[path] = made
         return made
+
+    def _canonical(self, path: str, address: str) -> str:
+        """Return the address of a node, with its route domain unless that is 0."""
+        host, _, domain = address.partition("%")
+        try:
+            ip = ipaddress.ip_address(host)
+            number = int(domain) if domain else self.domain(path)
+        except ValueError as error:
+            text = f"01070587:3: The requested node ({address}) is invalid."
+            raise Refusal(400, text) from error
+        return f"{ip}%{number}" if number else str(ip)
+
+    def domain(self, path: str) -> int:
+        """Return the default route domain of the partition that a path is in."""
+        return self.domains.get(path.split("/")[1], 0)
 
     def remove_node(self, path: str) -> None:
         """Remove a node that no member refers to."""

@@ -228,6 +228,19 @@ def device_group_document(path: str) -> Document:
     }
 
 
+def partition_document(name: str, domain: int) -> Document:
+    """Return a partition, which is in none itself."""
+    where = f"/mgmt/tm/auth/partition/{name}"
+    return {
+        "kind": "tm:auth:partition:partitionstate",
+        "name": name,
+        "fullPath": name,
+        "generation": 1,
+        "selfLink": link(where),
+        "defaultRouteDomain": domain,
+    }
+
+
 def token_document(token: str, user: str, provider: str, timeout: int) -> Document:
     """Return a token as it is inside the reply to a login."""
     return {

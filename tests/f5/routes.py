@@ -85,6 +85,8 @@ class Routes:
                 return self.unit.device_group(_path(group))
             case ["POST", "cm"]:
                 return self.unit.run(said)
+            case ["GET", "auth", "partition", name]:
+                return self.unit.partition(name)
             case ["GET", "net", "tunnels", ("gre" | "ipip") as kind]:
                 return documents.collection(
                     f"tm:net:tunnels:{kind}:{kind}collectionstate",

@@ -69,6 +69,8 @@ class Unit:
         stuck: groups that cannot be, for the moment.
         uncounted: paths of members that statistics leave out.
         spoilt: what is said, with 400, to the adding of a member, by its address.
+        hides_default: whether addresses are shown without the route domain that is the
+            default of their partition; else it is 0 that is not shown.
         transactions: those that are open.
         commits: how many commands each transaction had that was committed.
     """
@@ -87,6 +89,7 @@ class Unit:
     stuck: set[str] = attrs.field(factory=set)
     uncounted: set[str] = attrs.field(factory=set)
     spoilt: dict[str, str] = attrs.field(factory=dict)
+    hides_default: bool = False
     transactions: dict[int, Transaction] = attrs.field(factory=dict)
     commits: list[int] = attrs.field(factory=list)
     _numbers: "itertools.count[int]" = attrs.field(factory=lambda: itertools.count(1))
@@ -220,9 +223,21 @@ class Unit:
     def node(self, path: str) -> Document:
         """Return a node."""
         node = self.running.node(path)
-        return documents.node_document(
-            path, node.generation, node.address, node.description
-        )
+        address = self._spelt(path, node.address)
+        return documents.node_document(path, node.generation, address, node.description)
+
+    def _spelt(self, node: str, address: str) -> str:
+        """Return the address of a node as it is shown."""
+        if not self.hides_default:
+            return address
+        default = self.running.domain(node)
+        host, _, domain = address.partition("%")
+        return host if int(domain or 0) == default else f"{host}%{domain or 0}"
+
+    def partition(self, name: str) -> Document:
+        """Return a partition."""
+        domain = self.running.domains.get(name, 0)
+        return documents.partition_document(name, domain)
 
     def nodes(self) -> Document:
         """Return all nodes."""
@@ -331,7 +346,7 @@ class Unit:
             if watched and session == "user-enabled":
                 session = "monitor-enabled"
         computed: Document = {
-            "address": member.address,
+            "address": self._spelt(member.node, member.address),
             "node": member.node,
             "port": member.port,
             "state": state,

@@ -4,7 +4,8 @@
                  |         parameters, members: what the member is to be
                  `-> pool (one pool of one unit) <-> icontrol <-> session <-> the unit
                       decisions: what to change next  |    tokens: who we are to it
-                      names: paths and what is ours   `    errors: what it refused
+                      finding: what is at an address  `    errors: what it refused
+                      names: paths and what is ours
 
 No progress is stored: each step reads the member, makes at most one change, and reads
 again. So it may die anywhere, and starts from what the unit says.

@@ -258,11 +258,8 @@ def _answer(outcome: Outcome) -> Succ | Running:
 def _listed(listed: Listed) -> ListedBackend:
     """Return a member as the protocol has it."""
     member = listed.member
-    host = member.address.partition("%")[0]
     return ListedBackend(
-        backend_addr=f"[{host}]:{member.port}"
-        if ":" in host
-        else f"{host}:{member.port}",
+        backend_addr=str(listed.address),
         record_id=listed.record_id,
         state=_state(member),
         active_connections=listed.connections,

@@ -15,7 +15,7 @@ import attrs
 
 from webhooks.device.errors import Uncertain, Unreadable
 from webhooks.device.replies import Document, Reply
-from webhooks.f5.errors import Missing, NoSuchGroup, NoSuchPool
+from webhooks.f5.errors import Forbidden, Missing, NoSuchGroup, NoSuchPool
 from webhooks.f5.members import Member, Node, Wanted, read_member, read_node
 from webhooks.f5.names import ObjectPath
 from webhooks.f5.session import Request, Session
@@ -180,6 +180,17 @@ class Icontrol:
             Missing: it is not there.
         """
         await self._change("DELETE", _node(path))
+
+    async def default_domain(self, partition: str) -> str:
+        """Return the route domain of addresses in a partition that say none.
+
+        Where the user may not look, it is taken for the one that partitions begin with.
+        """
+        try:
+            document = await self.session.get(f"/mgmt/tm/auth/partition/{partition}")
+        except (Forbidden, Missing):
+            return "0"
+        return str(document.get("defaultRouteDomain", 0))
 
     async def failover_state(self) -> str:
         """Return what this unit says of itself: active, standby, offline ..."""

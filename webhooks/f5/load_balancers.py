@@ -26,7 +26,7 @@ from webhooks.f5.names import (
     parse_group,
     parse_path,
 )
-from webhooks.f5.pool import Listed, Pool
+from webhooks.f5.pool import Pool
 from webhooks.f5.units import Unit, Units
 from webhooks.shared import identity
 from webhooks.shared.identity import Owner
@@ -231,8 +231,8 @@ class LoadBalancer:
         """Look for our members; those that came back are taken out again."""
         pool, unit = await self._pool()
         expected = self.memory.expected()
-        listed = await pool.list_members()
-        found = {key: one for one in listed if (key := self._known_as(one))}
+        listed = await pool.list_members(self.identity.domain)
+        found = {(one.address, one.record_id): one for one in listed}
         if self.memory.compare(expected, found, unit.interruptions):
             _log.warning("f5.members_lost", pool=str(pool.path), unit=str(unit.device))
         for address, record_id in found:
@@ -241,16 +241,6 @@ class LoadBalancer:
         epoch = f"{self.settings.run}/{unit.device}/{self.memory.losses}"
         kept = [one for key, one in found.items() if not self.memory.is_gone(*key)]
         return Listing(epoch, kept)
-
-    def _known_as(self, listed: Listed) -> tuple[Address, str] | None:
-        """Return what a member is remembered by; None: this cannot be one of ours."""
-        host = listed.member.address.partition("%")[0]
-        text = f"[{host}]" if ":" in host else host
-        try:
-            address = self.address(f"{text}:{listed.member.port}")
-        except InvalidInput:
-            return None
-        return (address, listed.record_id) if listed.member.is_at(address) else None
 
     async def _remove_again(self, pool: Pool, address: Address, record_id: str) -> None:
         """Take out a member that was taken out and is back."""

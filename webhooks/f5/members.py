@@ -38,7 +38,8 @@ class Member:
 
     Attributes:
         path: of the member below its pool.
-        address: without the port; with the route domain where it is not the default.
+        address: without the port, as the unit writes it: with the route domain or
+            without.
         port: None: all ports.
         session: user-enabled, monitor-enabled, user-disabled.
         state: user-down if it was forced offline; else what monitors say.
@@ -68,10 +69,6 @@ class Member:
     def is_down(self) -> bool:
         """Whether its monitors say that it does not work."""
         return self.state == "down"
-
-    def is_at(self, address: Address) -> bool:
-        """Tell whether this is the member at an address."""
-        return (self.address, self.port) == (address.host, address.port)
 
 
 @attrs.frozen

@@ -46,6 +46,11 @@ class ObjectPath:
         return self.text[1:].rpartition("/")[0]
 
     @property
+    def partition(self) -> str:
+        """The partition alone."""
+        return self.text[1:].partition("/")[0]
+
+    @property
     def name(self) -> str:
         """The last part."""
         return self.text.rpartition("/")[2]
@@ -111,6 +116,14 @@ class Address(addresses.Address):
         """Return what the member at a node of this name is called."""
         separator = "." if ":" in node else ":"
         return f"{node}{separator}{self.port}"
+
+    def node_in(self, folder: str) -> ObjectPath:
+        """Return the path of the node that we would make for it."""
+        return ObjectPath(f"/{folder}/{self.host}")
+
+    def member_in(self, folder: str) -> ObjectPath:
+        """Return the path of the member at that node."""
+        return ObjectPath(f"/{folder}/{self.named(self.host)}")
 
 
 def parse_address(text: str, domain: str = "") -> Address:

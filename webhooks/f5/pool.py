@@ -24,6 +24,14 @@ from webhooks.f5.errors import (
     NoSuchPool,
     Unsettled,
 )
+from webhooks.f5.finding import (
+    Located,
+    Members,
+    Spelling,
+    by_place,
+    nodes_at,
+    read_host,
+)
 from webhooks.f5.icontrol import Icontrol
 from webhooks.f5.members import Member, Node, Wanted
 from webhooks.f5.names import Address, Mark, ObjectPath
@@ -43,8 +51,16 @@ LATER = Unfinished(0, "the unit is slow: others of its batch were changed before
 
 @attrs.frozen
 class Listed:
-    """One of our members, and how many connections it has."""
+    """One of our members, and how many connections it has.
 
+    Attributes:
+        address: as its load balancer has it.
+        member: as the unit has it.
+        record_id: whose it is.
+        connections: on it.
+    """
+
+    address: Address
     member: Member
     record_id: str
     connections: int
@@ -87,8 +103,9 @@ class Pool:
             NoSuchPool: there is nothing to be a member of.
             Unsettled: it does not stay as it was put.
         """
+        owner = self.mark.record_of(wanted.description) or ""
         for _ in range(MOST_STEPS):
-            member = await self._find(wanted.address)
+            member = await self._find(wanted.address, owner)
             change = decisions.next_to_ensure(self.mark, wanted, member)
             if change is None:
                 return Finished()
@@ -102,7 +119,7 @@ class Pool:
         that were let in a moment before may not be counted yet.
         """
         try:
-            member = await self._find(address)
+            member = await self._find(address, record_id)
             if member is None or not decisions.is_of(self.mark, member, record_id):
                 return Finished(_not_ours(member))
             change = decisions.next_to_drain(member)
@@ -131,7 +148,7 @@ class Pool:
         """
         try:
             for _ in range(MOST_STEPS):
-                member = await self._find(address)
+                member = await self._find(address, record_id)
                 if member is None:
                     await self._drop_node(self._home(address))
                     return Finished()
@@ -237,16 +254,11 @@ class Pool:
         """
         left = dict(of)
         for _ in range(MOST_STEPS):
-            members = {
-                (one.address, one.port): one
-                for one in await self.api.members(self.path)
-            }
+            members = await self._members(left.values())
             changes: dict[str, Change] = {}
             for record, address in left.items():
                 with contextlib.suppress(Foreign):
-                    change = next_change(
-                        record, members.get((address.host, address.port))
-                    )
+                    change = next_change(record, members.of(record, address))
                     if change is not None:
                         changes[record] = change
             if not changes or self.api.session.clock.monotonic() > self.until:
@@ -261,7 +273,11 @@ class Pool:
         """Make changes in transactions; return why which were not made, by record."""
         adding = any(isinstance(change, Add) for change in changes.values())
         nodes = await self.api.nodes() if adding else ()
-        at = {node.address: node.path for node in nodes}
+        wanted = [
+            one.wanted.address for one in changes.values() if isinstance(one, Add)
+        ]
+        spelling = await self._spelling(nodes, wanted)
+        at = nodes_at(nodes, wanted, spelling)
         steps = [self._step(record, one, at) for record, one in changes.items()]
         return await self._transactions().make(steps)
 
@@ -269,12 +285,12 @@ class Pool:
         return Transactions(self.api, self.changed, self.until)
 
     def _step(
-        self, record: str, change: Change, nodes: Mapping[str, ObjectPath]
+        self, record: str, change: Change, nodes: Mapping[Address, ObjectPath]
     ) -> Step:
         """Return a change as a step, with the node that it needs and that there is not."""
         match change:
             case Add(wanted):
-                home = nodes.get(wanted.address.host)
+                home = nodes.get(wanted.address)
                 made = self._home(wanted.address)
                 missing = Node(made, wanted.address.host, self.mark.of_node)
                 names = [str(home or made), wanted.address.host]
@@ -320,40 +336,66 @@ class Pool:
             or not _removal(ours[key]).is_named(error.said)
         }
 
-    async def list_members(self) -> Sequence[Listed]:
-        """Return our members.
+    async def list_members(self, domain: str = "") -> Sequence[Listed]:
+        """Return our members in a route domain; empty: the partition's own.
 
         Raises:
             NoSuchPool: the pool is gone.
         """
-        ours = {
-            member: record
-            for member in await self.api.members(self.path)
+        ours = [
+            (member, record, Address(ip, port, domain))
+            for (ip, port), near in by_place(await self.api.members(self.path)).items()
+            for member in near
             if (record := self.mark.record_of(member.description)) is not None
-        }
-        loads: Mapping[str, int] = await self.api.loads(self.path) if ours else {}
+        ]
+        if not ours:
+            return []
+        loads = await self.api.loads(self.path)
+        there = [member for member, _, _ in ours]
+        spelling = await self._spelling(there, [address for _, _, address in ours])
         return [
-            Listed(member, record, loads.get(member.path.in_url, 0))
-            for member, record in ours.items()
+            Listed(address, member, record, loads.get(member.path.in_url, 0))
+            for member, record, address in ours
+            if member.path == address.member_in(self.path.folder)
+            or spelling.is_at(member, address)
         ]
 
-    async def _find(self, address: Address) -> Member | None:
-        """Return the member at an address, whatever its node is called.
+    async def _find(self, address: Address, record_id: str) -> Member | None:
+        """Return a record's member, or whoever else is at its address.
 
         Raises:
             NoSuchPool: the pool is gone.
         """
-        home = self._home(address)
-        path = ObjectPath(f"/{home.folder}/{address.named(home.name)}")
+        path = address.member_in(self.path.folder)
         member = await self.api.member(self.path, path)
-        if member is not None and member.is_at(address):
+        if decisions.is_of(self.mark, member, record_id):
             return member
-        members = await self.api.members(self.path)
-        return next((one for one in members if one.is_at(address)), None)
+        return (await self._members([address])).of(record_id, address)
+
+    async def _members(self, addresses: Collection[Address]) -> Members:
+        """Return the members, to be found by these addresses.
+
+        Raises:
+            NoSuchPool: the pool is gone.
+        """
+        found = await self.api.members(self.path)
+        spelling = await self._spelling(found, addresses)
+        paths = {one.path: one for one in found}
+        return Members(self.mark, self.path.folder, spelling, paths, by_place(found))
+
+    async def _spelling(
+        self, there: Sequence[Located], addresses: Collection[Address]
+    ) -> Spelling:
+        """Return how the addresses of objects are to be read, as far as it matters."""
+        plain = Spelling(self.path.partition)
+        if not plain.is_in_doubt(there, addresses):
+            return plain
+        default = await self.api.default_domain(self.path.partition)
+        return attrs.evolve(plain, default=default)
 
     def _home(self, address: Address) -> ObjectPath:
         """Return the path of the node that we would make for an address."""
-        return ObjectPath(f"/{self.path.folder}/{address.host}")
+        return address.node_in(self.path.folder)
 
     async def _carry_out(
         self, change: Change, still: Callable[[], bool] = _always
@@ -394,24 +436,35 @@ class Pool:
         """
         home = self._home(address)
         known = await self.api.node(home)
-        if known is not None and known.address == address.host:
+        if known is not None and await self._stands_for(known, address):
             return home
         try:
             await self.api.add_node(Node(home, address.host, self.mark.of_node))
         except (AddressTaken, Duplicate) as error:
-            return await self._node_at(address, error)
+            return await self._other_node(address, error)
         return home
 
-    async def _node_at(self, address: Address, error: DeviceError) -> ObjectPath:
+    async def _stands_for(self, home: Node, address: Address) -> bool:
+        """Tell whether the node that is called after an address has it.
+
+        One that we made has it in whatever spelling.
+        """
+        shown = read_host(home.address)
+        if home.description == self.mark.of_node:
+            return shown is not None and shown[0] == address.ip
+        return (await self._spelling([home], [address])).is_at(home, address)
+
+    async def _other_node(self, address: Address, error: DeviceError) -> ObjectPath:
         """Return the node that has the address, in whatever partition.
 
         Raises:
             Foreign: a node is called after the address, and has another one.
             DeviceError: the given one, where no node that we may see has it.
         """
-        for node in await self.api.nodes():
-            if node.address == address.host:
-                return node.path
+        nodes = await self.api.nodes()
+        found = nodes_at(nodes, [address], await self._spelling(nodes, [address]))
+        if address in found:
+            return found[address]
         if isinstance(error, Duplicate):
             raise Foreign(
                 f"a node is called {self._home(address)} and has another address: "
