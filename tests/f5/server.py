@@ -33,6 +33,7 @@ GROUP = "/Common/pair"
 MOST_TOKENS = 100
 LONGEST_LIFE = 36000
 PAGE = "<html><head><title>503</title></head><body><h1>Starting up</h1></body></html>"
+LOGIN = "/mgmt/shared/authn/login"
 SAVE = "/mgmt/tm/sys/config"
 SYNCHRONIZE = "/mgmt/tm/cm"
 CHANGES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
@@ -58,6 +59,7 @@ class Bigip:
         writes_at_once: the most changes that were under way together.
         save_begun: is set when somebody asks for a save.
         sync_begun: is set when somebody has other units brought up to date.
+        before_login: may hold logins up.
         before_change: is told `METHOD path` of each change, and may hold it up.
         port: 0 until it was started.
     """
@@ -71,6 +73,7 @@ class Bigip:
     writes_at_once: int = 0
     save_begun: asyncio.Event = attrs.field(factory=asyncio.Event)
     sync_begun: asyncio.Event = attrs.field(factory=asyncio.Event)
+    before_login: Callable[[str], Awaitable[object]] = at_once
     before_change: Callable[[str], Awaitable[None]] = at_once
     port: int = 0
     _writing: int = 0
@@ -125,6 +128,8 @@ class Bigip:
         self.writes_at_once = max(self.writes_at_once, self._writing)
         try:
             await self._work(request, changes=changes)
+            if path == LOGIN:
+                await self.before_login(path)
             status, document = self._answered(request, path, body)
         finally:
             self._writing -= changes
@@ -169,7 +174,7 @@ class Bigip:
         """Return status and body; None is an empty one."""
         try:
             said = json.loads(body) if body.strip() else {}
-            if path == "/mgmt/shared/authn/login":
+            if path == LOGIN:
                 return 200, self._logged_in(said)
             self._authorize(request.headers)
             return 200, self._routed(request, said)

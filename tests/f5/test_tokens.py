@@ -1,5 +1,9 @@
 """Who the driver is to a unit: a token at a time, kept and given back."""
 
+import asyncio
+import contextlib
+
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -11,6 +15,7 @@ from tests.f5.requests import (
     an_identity,
 )
 from tests.f5.server import Bigip
+from tests.patience import PATIENCE
 from webhooks.f5.driver import F5Driver
 
 
@@ -73,3 +78,52 @@ class TestTokens:
         with pytest.raises(RetryAfter, match="maximum active login tokens") as told:
             await driver.ensure_backend(an_ensure(an_identity(bigip)))
         assert timedelta(minutes=1) == told.value.retry_after
+
+
+class TestSlowLogins:
+    """A unit asks a RADIUS or TACACS server, which takes longer than a caller waits."""
+
+    async def test_one_is_brought_to_its_end(
+        self, make_driver: Callable[..., F5Driver], bigip: Bigip
+    ) -> None:
+        """However many callers have given up, the unit has given one token."""
+        soon = timedelta(milliseconds=300)
+        driver = make_driver(patience=soon, answer=soon / 2)
+        go = asyncio.Event()
+        bigip.before_login = lambda _: go.wait()
+        for _ in range(3):
+            with pytest.raises(RetryAfter):
+                await driver.ensure_backend(an_ensure(an_identity(bigip)))
+        go.set()
+        async with asyncio.timeout(PATIENCE):
+            done = False
+            while not done:
+                with contextlib.suppress(RetryAfter):
+                    await driver.ensure_backend(an_ensure(an_identity(bigip)))
+                    done = True
+
+        assert 1 == len(bigip.tokens)
+        assert 1 == bigip.seen.count("POST /mgmt/shared/authn/login")
+
+    async def test_one_that_is_under_way_at_the_end(
+        self, driver: F5Driver, bigip: Bigip, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The driver stops when it has its token, and has given it back."""
+        monkeypatch.setattr("webhooks.device.logins.LAST", timedelta(seconds=PATIENCE))
+        begun, go = asyncio.Event(), asyncio.Event()
+
+        async def hold(_request: str) -> None:
+            begun.set()
+            await go.wait()
+
+        bigip.before_login = hold
+        request = an_ensure(an_identity(bigip))
+        asked = asyncio.create_task(driver.ensure_backend(request))
+        await begun.wait()
+        asked.cancel()
+        stopping = asyncio.create_task(driver.stop())
+        await asyncio.gather(asked, return_exceptions=True)
+        go.set()
+        await stopping
+
+        assert {} == bigip.tokens

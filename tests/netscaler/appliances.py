@@ -87,7 +87,9 @@ class Site:
         devices = ",".join(one.url for one in self.served)
         return {"devices": devices, "serviceGroup": GROUP}
 
-    def driver(self, save_period: timedelta = SOON) -> NetscalerDriver:
+    def driver(
+        self, save_period: timedelta = SOON, answer: timedelta = PATIENT
+    ) -> NetscalerDriver:
         """Return a driver that has never done anything."""
         tls = ssl.create_default_context()
         self.authority.configure_trust(tls)
@@ -95,7 +97,7 @@ class Site:
             allowed=AllowedDevices(tuple(one.url for one in self.served)),
             secrets=Secrets(self.secrets),
             tls=tls,
-            limits=Limits(connect=PATIENT, patience=PATIENT),
+            limits=Limits(connect=PATIENT, patience=answer),
             save_period=save_period,
         )
         return NetscalerDriver(ground, clock=self.clock, patience=PATIENT)

@@ -14,7 +14,6 @@ from tests.netscaler.requests import PATIENT, an_ensure, until_done
 from tests.netscaler.test_faults import is_login, is_save
 from tests.netscaler.test_life import KEY
 from tests.webhooks.requests import a_deregister, a_drain, a_list
-from webhooks.netscaler import nitro
 from webhooks.netscaler import pair as asking
 from webhooks.netscaler.driver import NetscalerDriver
 
@@ -89,7 +88,7 @@ async def test_a_dead_unit_is_not_waited_for(
     pair: Site, pair_driver: NetscalerDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The unit that took over is enough, and the driver ends without the other."""
-    monkeypatch.setattr(nitro, "LAST_LOGIN", timedelta(milliseconds=50))
+    monkeypatch.setattr("webhooks.device.logins.LAST", timedelta(milliseconds=50))
     the_pair(pair).fail_over()
     pair.served[0].nitro.silent = True
 
@@ -113,7 +112,7 @@ async def test_the_other_units_login_is_slow(
     login.go.set()
     await pair_driver.list_backends(a_list(pair.lb_info))
     logins = len(list(filter(is_login, other.nitro.heard)))
-    monkeypatch.setattr(nitro, "LAST_LOGIN", PATIENT)
+    monkeypatch.setattr("webhooks.device.logins.LAST", PATIENT)
     await pair_driver.stop()
 
     assert 1 == logins

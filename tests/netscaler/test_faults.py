@@ -2,6 +2,7 @@
 
 import asyncio
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,6 @@ from tests.webhooks.requests import a_deregister, a_drain, a_list
 from webhooks.device.devices import parse_device
 from webhooks.device.errors import Busy
 from webhooks.device.replies import Reply
-from webhooks.netscaler import nitro
 from webhooks.netscaler.driver import NetscalerDriver
 from webhooks.netscaler.errors import NitroRefused
 from webhooks.netscaler.nitro import read
@@ -95,6 +95,7 @@ class TestSessions:
             one.body["login"]["password"]  # type: ignore[index]  # it is JSON
             for one in logins
         ]
+        assert 1 == len(site.unit.sessions)
 
     async def test_a_login_with_the_secret_of_before_says_nothing_of_the_next(
         self, site: Site, driver: NetscalerDriver
@@ -121,7 +122,7 @@ class TestSessions:
         self, site: Site, driver: NetscalerDriver, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The driver stops when it has its session, and has given it back."""
-        monkeypatch.setattr(nitro, "LAST_LOGIN", PATIENT)
+        monkeypatch.setattr("webhooks.device.logins.LAST", PATIENT)
         login = Held(is_login, late=True)
         site.nitro.holds.append(login)
         asked = asyncio.create_task(driver.list_backends(a_list(site.lb_info)))
@@ -133,6 +134,23 @@ class TestSessions:
         await stopping
 
         assert {} == site.unit.sessions
+
+    async def test_a_slow_login_is_brought_to_its_end(self, site: Site) -> None:
+        """It may take longer than an answer, and than callers wait: there is one session."""
+        driver = site.driver(answer=timedelta(milliseconds=150))
+        driver.patience = timedelta(milliseconds=300)
+        login = Held(is_login, late=True)
+        site.nitro.holds.append(login)
+        for _ in range(3):
+            with pytest.raises(RetryAfter):
+                await driver.list_backends(a_list(site.lb_info))
+        login.go.set()
+        await until_done(lambda: driver.ensure_backend(an_ensure(site.lb_info)))
+        sessions = len(site.unit.sessions)
+        await driver.stop()
+
+        assert (1, {}) == (sessions, site.unit.sessions)
+        assert 1 == len(list(filter(is_login, site.nitro.heard)))
 
     async def test_a_refused_password_is_not_tried_again_at_once(
         self, tmp_path: Path, authority: trustme.CA

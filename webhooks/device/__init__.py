@@ -5,7 +5,7 @@
        v
     a client of the product -> retries.until_free -> connection.exchange -> the device
        |                                                |
-       |  secrets, refused: who we are, and are not     `- replies: what it answered
+       |  logins, secrets, refused: who we are          `- replies: what it answered
        `- saving: its configuration to disk, now and then
 
 A driver brings what is its product's own: paths, sessions, what a refusal means. The

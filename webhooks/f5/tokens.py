@@ -4,7 +4,6 @@ A user may have 100 of them (`admin` any number), and each lives 20 minutes unle
 unit says otherwise: one per call would lock the driver out. `session` shows it.
 """
 
-import asyncio
 import contextlib
 import urllib.parse
 
@@ -14,7 +13,7 @@ import structlog
 from lbcf.sdk import Clock
 from webhooks.device.connection import Connection
 from webhooks.device.errors import DeviceError, Unreadable
-from webhooks.device.refused import RefusedLogin
+from webhooks.device.logins import LONGEST, Logins
 from webhooks.device.replies import Document
 from webhooks.device.secrets import Login, Secrets
 from webhooks.f5.errors import Denied, check
@@ -55,13 +54,19 @@ class Tokens:
     connection: Connection
     secrets: Secrets
     clock: Clock
-    _token: Token | None = attrs.field(default=None, init=False)
-    _refused: RefusedLogin = attrs.field(init=False)
-    _turn: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
+    _logins: Logins[Token] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Begin with no login refused."""
-        self._refused = RefusedLogin(self.clock)
+        """Begin without a token."""
+        self._logins = Logins(
+            self.connection.device,
+            self.secrets,
+            self.clock,
+            self._fetched,
+            self._end,
+            wrong=Denied,
+            is_good=self._is_good,
+        )
 
     async def current(self) -> Token:
         """Return a token that should be taken; get one where there is none.
@@ -71,28 +76,19 @@ class Tokens:
             Denied: the unit refuses name and password; it is not asked again at once.
             DeviceError: it could not be asked.
         """
-        async with self._turn:
-            login = self.secrets.login(self.connection.device)
-            now = self.clock.monotonic()
-            known = self._token
-            if known and known.login == login and now < known.renewal:
-                return known
-            self._refused.check(login)
-            self._token = await self._fetched(login)
-            if known is not None:
-                await self._end(known)
-            return self._token
+        return await self._logins.current()
 
     def forget(self, token: Token) -> None:
         """Use the token no more: the unit does not know it."""
-        if self._token is token:
-            self._token = None
+        self._logins.forget(token)
 
     async def close(self) -> None:
         """Give the token back."""
-        token, self._token = self._token, None
-        if token is not None:
-            await self._end(token)
+        await self._logins.close()
+
+    def _is_good(self, token: Token) -> bool:
+        """Tell whether it is too early for another one."""
+        return self.clock.monotonic() < token.renewal
 
     async def _fetched(self, login: Login) -> Token:
         """Log in."""
@@ -103,12 +99,8 @@ class Tokens:
             "password": login.password,
             "loginProviderName": provider,
         }
-        try:
-            reply = check(device, await self.connection.exchange("POST", LOGIN, body))
-        except Denied as error:
-            self._refused.note(login, error)
-            raise
-        text, life = _read_token(reply.expect_document(device))
+        answer = await self.connection.exchange("POST", LOGIN, body, patience=LONGEST)
+        text, life = _read_token(check(device, answer).expect_document(device))
         _log.info("f5.logged_in", device=str(device), username=login.username)
         return Token(text, login, self.clock.monotonic() + life * RENEWED_AT)
 

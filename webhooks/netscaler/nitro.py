@@ -11,16 +11,14 @@ about resources.
 import asyncio
 import contextlib
 
-from datetime import timedelta
-
 import attrs
 import structlog
 
 from lbcf.sdk import Clock
 from webhooks.device.connection import Connection
 from webhooks.device.devices import Device
-from webhooks.device.errors import Busy, DeviceError, Unreachable, Unreadable
-from webhooks.device.refused import RefusedLogin
+from webhooks.device.errors import Busy, DeviceError, Unreadable
+from webhooks.device.logins import LONGEST, Logins
 from webhooks.device.replies import Document, Reply
 from webhooks.device.retries import until_free
 from webhooks.device.secrets import Login, Secrets
@@ -33,7 +31,6 @@ from webhooks.netscaler.errors import (
     WrongLogin,
     refusal,
 )
-from webhooks.netscaler.reading import looked_at
 from webhooks.netscaler.replies import number_of, text_of
 
 
@@ -47,9 +44,6 @@ _SERVER_ERROR = 500
 MOST_ITEMS = 50
 """In one bulk request: a slow appliance, too, is to be through with it in the time that an
 answer has."""
-
-LAST_LOGIN = timedelta(seconds=3)
-"""How long one that is under way at the driver's end may take; a dead unit never ends it."""
 
 _log = structlog.get_logger(__name__)
 
@@ -65,14 +59,6 @@ class Session:
 
     login: Login
     token: str = attrs.field(repr=False)
-
-
-@attrs.frozen(eq=False)
-class _Entering:
-    """A login that is under way, or was."""
-
-    login: Login
-    task: asyncio.Task[None]
 
 
 @attrs.define(eq=False)
@@ -94,15 +80,19 @@ class Nitro:
     connection: Connection
     secrets: Secrets
     clock: Clock
-    _session: Session | None = attrs.field(default=None, init=False)
-    _closed: bool = attrs.field(default=False, init=False)
-    _entering: _Entering | None = attrs.field(default=None, init=False)
-    _refused: RefusedLogin = attrs.field(init=False)
+    _logins: Logins[Session] = attrs.field(init=False)
     changing: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
 
     def __attrs_post_init__(self) -> None:
-        """Begin with no login refused."""
-        self._refused = RefusedLogin(self.clock)
+        """Begin without a session."""
+        self._logins = Logins(
+            self.device,
+            self.secrets,
+            self.clock,
+            self._enter,
+            self._leave,
+            wrong=WrongLogin,
+        )
 
     @property
     def device(self) -> Device:
@@ -160,18 +150,7 @@ class Nitro:
 
     async def close(self) -> None:
         """End the session, if the unit is there to hear it; there is none after it."""
-        # A reading that nobody waits for any more may go on: it must not log in again.
-        self._closed = True
-        if self._entering is not None:
-            # What comes of a login that is under way has to be given back, too.
-            login, seconds = self._entering.task, LAST_LOGIN.total_seconds()
-            await asyncio.wait([login], timeout=seconds)
-            login.cancel()
-        session, self._session = self._session, None
-        if session is not None:
-            # Unheard, it ends by itself when nobody has used it for a while.
-            with contextlib.suppress(DeviceError):
-                await self._said(_LOGOUT, session)
+        await self._logins.close()
         await self.connection.close()
 
     async def _asked(self, call: Call) -> Document:
@@ -180,47 +159,23 @@ class Nitro:
 
     async def _asked_once(self, call: Call) -> Document:
         """Ask; where the session has ended, log in and ask again."""
-        session = await self._entered()
+        session = await self._logins.current()
         try:
             return await self._said(call, session)
         except SessionEnded:
-            if self._session is session:
-                self._session = None
-            return await self._said(call, await self._entered())
+            self._logins.forget(session)
+            return await self._said(call, await self._logins.current())
 
-    async def _entered(self) -> Session:
-        """Return a session of the user that the Secret says now."""
-        login = self.secrets.login(self.device)
-        while self._session is None or self._session.login != login:
-            entering = self._begun(login)
-            try:
-                # Shielded: where one gives up in the middle of a login, the unit would
-                # keep a session that nobody knows of.
-                await asyncio.shield(entering.task)
-            except DeviceError:
-                if entering.login == login:
-                    raise
-        return self._session
-
-    def _begun(self, login: Login) -> _Entering:
-        """Return the login that is under way; begin one where none is."""
-        if self._entering is None or self._entering.task.done():
-            if self._closed:
-                raise Unreachable(f"{self.device} is not asked: the driver stops")
-            self._refused.check(login)
-            self._entering = _Entering(login, asyncio.create_task(self._enter(login)))
-            self._entering.task.add_done_callback(looked_at)
-        return self._entering
-
-    async def _enter(self, login: Login) -> None:
-        """Log in, and keep the session."""
+    async def _enter(self, login: Login) -> Session:
+        """Log in."""
         body = {"login": {"username": login.username, "password": login.password}}
-        try:
-            answer = await self._said(Call("POST", _CONFIG + "login", body), None)
-        except WrongLogin as error:
-            self._refused.note(login, error)
-            raise
-        self._session = Session(login, text_of(answer, "sessionid"))
+        call = Call("POST", _CONFIG + "login", body, patience=LONGEST)
+        return Session(login, text_of(await self._said(call, None), "sessionid"))
+
+    async def _leave(self, session: Session) -> None:
+        """Log out; unheard, a session ends by itself when nobody has used it for a while."""
+        with contextlib.suppress(DeviceError):
+            await self._said(_LOGOUT, session)
 
     async def _said(self, call: Call, session: Session | None) -> Document:
         """Send one request; return what the unit says if it is no error."""

@@ -11,6 +11,8 @@ from typing import Generic, TypeVar
 
 import attrs
 
+from webhooks.device.logins import looked_at
+
 
 _T = TypeVar("_T")
 
@@ -45,9 +47,3 @@ class SharedReading(Generic[_T]):
             # Who comes from here on may want to see what this reading missed.
             self._next = None
             return await self.read()
-
-
-def looked_at(task: asyncio.Task[_T]) -> None:
-    """Take notice of the error of a task that all have given up waiting for."""
-    if not task.cancelled():
-        task.exception()
