@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lbcf.sdk import Clock
 from tests.f5.drivers import a_driver
 from tests.f5.server import PASSWORD, USER, Bigip, a_bigip, a_pair
 from webhooks.f5.driver import F5Driver
@@ -53,8 +54,8 @@ def _secret(tmp_path: Path) -> Path:
 def _make_driver(secret: Path, drivers: list[F5Driver]) -> Callable[..., F5Driver]:
     """Make as many drivers as the test likes."""
 
-    def make(**changes: timedelta) -> F5Driver:
-        drivers.append(a_driver(secret, **changes))
+    def make(clock: Clock | None = None, **changes: timedelta) -> F5Driver:
+        drivers.append(a_driver(secret, clock=clock, **changes))
         return drivers[-1]
 
     return make

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from pathlib import Path
 
-from lbcf.sdk import SystemClock
+from lbcf.sdk import Clock, SystemClock
 from webhooks.device.connection import Limits, tls_context
 from webhooks.device.devices import AllowedDevices
 from webhooks.device.flags import Ground
@@ -32,9 +32,10 @@ def a_driver(
     look_period: timedelta = timedelta(),
     patience: timedelta = timedelta(seconds=30),
     answer: timedelta = timedelta(seconds=10),
+    clock: Clock | None = None,
 ) -> F5Driver:
     """Return a driver of units on the loopback interface."""
-    clock = HastyClock()
+    clock = clock or HastyClock()
     ground = Ground(
         allowed=AllowedDevices(("http://127.0.0.1:*", "https://127.0.0.1:*")),
         secrets=Secrets(secret),

@@ -6,6 +6,14 @@ Tests set it; `server` and `routes` look.
 import attrs
 
 
+NO_RIGHT = (
+    "Authorization failed: user=https://localhost/mgmt/shared/authz/users/lbcf "
+    "resource={} verb={} uri:http://localhost:8100/mgmt referrer:127.0.0.1 "
+    "sender:127.0.0.1"
+)
+"""What the authorization of iControl REST says, as recorded on 12.1 and 15.1."""
+
+
 @attrs.define
 class Faults:
     """What goes wrong next; each number counts requests down.
@@ -25,6 +33,8 @@ class Faults:
         slow_commands: seconds that a transaction takes a command in.
         without_transactions: whether there are none, as for a user who may not.
         absent_is_ok: members that are not there are answered 200, as of old.
+        forbidden: what the user may not: beginnings of `METHOD path`.
+        forbidding: what is said then, with 401; `{}` are the path and the method.
     """
 
     busy: int = 0
@@ -40,6 +50,8 @@ class Faults:
     slow_commands: float = 0
     without_transactions: bool = False
     absent_is_ok: bool = False
+    forbidden: tuple[str, ...] = ()
+    forbidding: str = NO_RIGHT
 
     def take(self, name: str) -> bool:
         """Tell whether it is to happen now, and count it."""

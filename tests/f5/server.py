@@ -177,6 +177,7 @@ class Bigip:
             if path == LOGIN:
                 return 200, self._logged_in(said)
             self._authorize(request.headers)
+            self._permit(request.method, path)
             return 200, self._routed(request, said)
         except Refusal as refusal:
             return refusal.status, refusal.document
@@ -207,6 +208,11 @@ class Bigip:
         shown = headers.get("Authorization", "").removeprefix("Basic ")
         if base64.b64decode(shown) != f"{USER}:{self.password}".encode():
             raise Refusal(401, "Authorization failed: no user authentication header", 0)
+
+    def _permit(self, method: str, path: str) -> None:
+        """Let pass what the user may do."""
+        if f"{method} {path}".startswith(self.faults.forbidden):
+            raise Refusal(401, self.faults.forbidding.format(path, method), 0)
 
     def _routed(self, request: web.Request, said: Document) -> Document | None:
         """Find what a request is about."""

@@ -9,13 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from lbcf.sdk import Fail, RetryAfter, Succ
+from lbcf.sdk import Fail, RetryAfter, RetrySingly, Succ
 from tests.f5.requests import (
     an_ensure,
     an_identity,
 )
 from tests.f5.server import Bigip
+from tests.netscaler.appliances import SteppedClock
 from tests.patience import PATIENCE
+from tests.webhooks.requests import a_deregister
+from webhooks.device.refused import PAUSE
 from webhooks.f5.driver import F5Driver
 
 
@@ -50,12 +53,13 @@ class TestTokens:
     async def test_tokens_that_never_count(
         self, driver: F5Driver, bigip: Bigip
     ) -> None:
-        """A unit that takes none of its own tokens is not asked for ever."""
+        """A unit that takes none of its own tokens is asked for one a minute."""
         bigip.life = 0
 
-        with pytest.raises(Fail, match="X-F5-Auth-Token does not exist"):
-            await driver.ensure_backend(an_ensure(an_identity(bigip)))
-        assert 2 == bigip.seen.count("POST /mgmt/shared/authn/login")
+        for _ in range(3):
+            with pytest.raises(Fail, match="X-F5-Auth-Token does not exist"):
+                await driver.ensure_backend(an_ensure(an_identity(bigip)))
+        assert 1 == bigip.seen.count("POST /mgmt/shared/authn/login")
 
     async def test_a_wrong_password(
         self, driver: F5Driver, bigip: Bigip, secret: Path
@@ -78,6 +82,115 @@ class TestTokens:
         with pytest.raises(RetryAfter, match="maximum active login tokens") as told:
             await driver.ensure_backend(an_ensure(an_identity(bigip)))
         assert timedelta(minutes=1) == told.value.retry_after
+
+
+TO_WEB = "POST /mgmt/tm/ltm/pool/~Common~web/members"
+TO_TOKENS = "DELETE /mgmt/shared/authz/tokens"
+STRANGE = "Who are you to {1} {0}?"
+"""A 401 that no version is known to answer."""
+
+
+async def _refused(driver: F5Driver, lb_info: dict[str, str], text: str) -> None:
+    """See that an ensure is refused, and nothing else goes wrong."""
+    with pytest.raises(Fail, match=text):
+        await driver.ensure_backend(an_ensure(lb_info))
+
+
+class TestRights:
+    """What a user who is known may not do is no reason for another token."""
+
+    async def test_a_right_that_is_missing(
+        self, driver: F5Driver, bigip: Bigip
+    ) -> None:
+        """It is named; one token is enough, and other pools are served."""
+        bigip.unit.add_pool("/Common/api")
+        bigip.faults.forbidden = (TO_WEB,)
+        right = TO_WEB.replace("POST ", "the user may not POST ")
+        for _ in range(60):
+            await _refused(driver, an_identity(bigip), f"{right} .*role Manager")
+        other = an_identity(bigip, pool="/Common/api")
+
+        assert isinstance(await driver.ensure_backend(an_ensure(other)), Succ)
+        assert 1 == len(bigip.tokens)
+        assert 1 == bigip.seen.count("POST /mgmt/shared/authn/login")
+
+    async def test_a_right_to_transactions(
+        self, driver: F5Driver, bigip: Bigip
+    ) -> None:
+        """Without it members are asked for singly, with the token that there is."""
+        bigip.faults.forbidden = ("POST /mgmt/tm/transaction",)
+        requests = [
+            an_ensure(an_identity(bigip), f"198.18.0.{n}:80", f"r{n}") for n in (1, 2)
+        ]
+        together = await driver.ensure_backends(requests)
+        singly = [await driver.ensure_backend(one) for one in requests]
+
+        assert {RetrySingly} == {type(one) for one in together.values()}
+        assert [Succ, Succ] == [type(one) for one in singly]
+        assert 1 == len(bigip.tokens)
+
+    async def test_a_right_to_partitions(self, driver: F5Driver, bigip: Bigip) -> None:
+        """Without it our members are known all the same."""
+        bigip.unit.running.domains["Common"] = 7
+        bigip.faults.forbidden = ("GET /mgmt/tm/auth",)
+        lb_info = an_identity(bigip)
+        ensured = [await driver.ensure_backend(an_ensure(lb_info)) for _ in range(2)]
+        await driver.deregister_backend(a_deregister(lb_info))
+
+        assert [Succ, Succ] == [type(one) for one in ensured]
+        assert {} == bigip.unit.running.pool("/Common/web").members
+
+    @pytest.mark.parametrize("kept", [False, True])
+    async def test_refusals_that_nobody_knows(
+        self, make_driver: Callable[..., F5Driver], bigip: Bigip, *, kept: bool
+    ) -> None:
+        """Tokens do not pile up, whether the unit takes them back or not."""
+        bigip.unit.add_pool("/Common/api")
+        bigip.faults.forbidding = STRANGE
+        bigip.faults.forbidden = (TO_WEB, TO_TOKENS) if kept else (TO_WEB,)
+        driver = make_driver(SteppedClock())
+        for _ in range(60):
+            await _refused(driver, an_identity(bigip), "Who are you to POST")
+        other = an_identity(bigip, pool="/Common/api")
+
+        assert isinstance(await driver.ensure_backend(an_ensure(other)), Succ)
+        assert len(bigip.tokens) == 1 + kept
+        assert 2 == bigip.seen.count("POST /mgmt/shared/authn/login")
+
+    async def test_tokens_that_are_given_up_are_given_back(
+        self, make_driver: Callable[..., F5Driver], bigip: Bigip
+    ) -> None:
+        """However long it goes on: there is one login a minute, and one token."""
+        clock = SteppedClock()
+        bigip.faults.forbidding = STRANGE
+        bigip.faults.forbidden = (TO_WEB,)
+        driver = make_driver(clock)
+        for _ in range(5):
+            for _ in range(3):
+                await _refused(driver, an_identity(bigip), "Who are you to POST")
+            clock.advance(PAUSE.total_seconds())
+
+        assert 1 == len(bigip.tokens)
+        assert 6 == bigip.seen.count("POST /mgmt/shared/authn/login")
+
+    async def test_a_token_that_ended_meanwhile(
+        self, make_driver: Callable[..., F5Driver], bigip: Bigip
+    ) -> None:
+        """One that was taken is replaced at once, one that never was after a minute."""
+        clock, lb_info = SteppedClock(), an_identity(bigip)
+        bigip.faults.forbidding = STRANGE
+        bigip.faults.forbidden = (TO_WEB,)
+        driver = make_driver(clock)
+        await _refused(driver, lb_info, "Who are you to POST")
+        bigip.tokens.clear()
+        await _refused(driver, lb_info, "X-F5-Auth-Token does not exist")
+        clock.advance(PAUSE.total_seconds())
+        await _refused(driver, lb_info, "Who are you to POST")
+        await _refused(driver, lb_info, "Who are you to POST")
+        bigip.faults.forbidden = ()
+        bigip.tokens.clear()
+
+        assert isinstance(await driver.ensure_backend(an_ensure(lb_info)), Succ)
 
 
 class TestSlowLogins:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.f5.faults import NO_RIGHT
 from webhooks.device.errors import Busy, InvalidInput, Refused, Unreadable
 from webhooks.device.replies import Reply
 from webhooks.f5 import __main__ as command
@@ -157,6 +158,8 @@ def _said(status: int, message: str) -> Reply:
          NodeInUse),
         (401, "X-F5-Auth-Token does not exist.", Denied),
         (403, "Forbidden", Forbidden),
+        (401, NO_RIGHT.format("/mgmt/tm/net/self", "GET"), Forbidden),
+        (401, "Authorization failed: no user authentication header", Denied),
         (400, "invalid property value", Refused),
     ],
 )  # fmt: skip

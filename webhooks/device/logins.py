@@ -104,6 +104,10 @@ class Logins(Generic[_P]):
                 if given.login == login:
                     return given
 
+    def is_current(self, given: _P) -> bool:
+        """Tell whether this is what would be shown next."""
+        return self._known is given
+
     def forget(self, given: _P) -> None:
         """Show it no more: the device does not know it."""
         if self._known is given:

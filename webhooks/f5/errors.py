@@ -13,12 +13,14 @@
        |- AddressTaken     another node has the address
        |- NodeInUse        a member refers to the node
        |- Denied           who we say that we are is not taken
-       `- Forbidden        it is, and may not do this
+       `- Forbidden        it is, and may not do this: 403, or 401 with a reason
 
 iControl REST answers errors as `{"code", "message", "errorStack", "apiError"}`; the
 messages begin with a number that tells them apart. While the management interface
 starts, or a proxy before it is alone, the body is a page and not JSON.
 """
+
+import re
 
 from collections.abc import Mapping
 from datetime import timedelta
@@ -35,6 +37,8 @@ _UNREGISTERED = "Public URI path not registered"
 """So says a management interface whose parts are not all up yet, with 404."""
 _FAILED = "transaction failed:"
 """So begins what is said of a commit; what is wrong with one of its changes follows."""
+_NO_RIGHT = re.compile(r"Authorization failed: user=\S+ resource=(\S+) verb=(\S+)")
+"""So begins, with 401, what is said to somebody who is known and may not do this."""
 _TOO_MANY_TOKENS = "maximum active login tokens"
 
 
@@ -143,5 +147,9 @@ def _refusal(device: object, status: int, message: str) -> Refused:
     number = message.removeprefix(_FAILED).strip()[:8]
     kind = _NUMBERS.get(number) or _STATUSES.get(status, Refused)
     text = f"{device} answered {status}: {message or 'nothing more'}"
+    right = _NO_RIGHT.match(message)
+    if right is not None:
+        kind, (resource, verb) = Forbidden, right.groups()
+        text = f"{device} answered {status}: the user may not {verb} {resource}"
     advice = _ADVICE.get(kind)
     return kind(f"{text} ({advice})" if advice else text, status, message)

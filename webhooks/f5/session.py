@@ -15,7 +15,7 @@ import attrs
 from lbcf.sdk import Clock
 from webhooks.device.connection import Connection
 from webhooks.device.devices import Device
-from webhooks.device.errors import NoAnswer, Unreachable
+from webhooks.device.errors import NoAnswer, Refused, Unreachable
 from webhooks.device.replies import Document, Reply
 from webhooks.device.retries import until_free
 from webhooks.f5.errors import Denied, Starting, check
@@ -143,16 +143,21 @@ class Session:
                 headers,
                 request.patience,
             )
-            return self._checked(reply, token)
+            return await self._checked(reply, token)
         except (Unreachable, NoAnswer, Starting):
             self.interruptions += 1
             raise
 
-    def _checked(self, reply: Reply, token: Token) -> Reply:
+    async def _checked(self, reply: Reply, token: Token) -> Reply:
         """Return a reply that says yes; use a token that is not taken no more."""
         try:
-            return check(self.device, reply)
-        except Denied:
+            checked = check(self.device, reply)
+        except Denied as error:
             self.interruptions += 1
-            self.tokens.forget(token)
+            await self.tokens.give_up(token, error.said)
             raise
+        except Refused:
+            self.tokens.note_taken(token)
+            raise
+        self.tokens.note_taken(token)
+        return checked

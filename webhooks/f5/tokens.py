@@ -5,6 +5,7 @@ unit says otherwise: one per call would lock the driver out. `session` shows it.
 """
 
 import contextlib
+import math
 import urllib.parse
 
 import attrs
@@ -14,6 +15,7 @@ from lbcf.sdk import Clock
 from webhooks.device.connection import Connection
 from webhooks.device.errors import DeviceError, Unreadable
 from webhooks.device.logins import LONGEST, Logins
+from webhooks.device.refused import PAUSE
 from webhooks.device.replies import Document
 from webhooks.device.secrets import Login, Secrets
 from webhooks.f5.errors import Denied, check
@@ -55,6 +57,9 @@ class Tokens:
     secrets: Secrets
     clock: Clock
     _logins: Logins[Token] = attrs.field(init=False)
+    _taken: Token | None = attrs.field(default=None, init=False)
+    _kept: Token | None = attrs.field(default=None, init=False)
+    _kept_until: float = attrs.field(default=-math.inf, init=False)
 
     def __attrs_post_init__(self) -> None:
         """Begin without a token."""
@@ -78,9 +83,26 @@ class Tokens:
         """
         return await self._logins.current()
 
-    def forget(self, token: Token) -> None:
-        """Use the token no more: the unit does not know it."""
-        self._logins.forget(token)
+    def note_taken(self, token: Token) -> None:
+        """Note that the unit knows a token."""
+        self._taken = token
+
+    async def give_up(self, token: Token, said: str) -> None:
+        """Show a token no more that was refused, unless it is none of its fault.
+
+        One that is refused before it was ever taken says that the next one would be, too:
+        that and those after it are kept for a while, unless the unit names the token.
+        """
+        if not self._logins.is_current(token):
+            return
+        now = self.clock.monotonic()
+        was_taken = self._taken is token
+        if not was_taken and self._kept is not token:
+            self._kept, self._kept_until = token, now + PAUSE.total_seconds()
+        if now >= self._kept_until or (was_taken and HEADER in said):
+            self._logins.forget(token)
+            # It may be good, and refused for something else: the unit would keep it.
+            await self._end(token)
 
     async def close(self) -> None:
         """Give the token back."""
