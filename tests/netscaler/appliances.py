@@ -88,9 +88,12 @@ class Site:
         return {"devices": devices, "serviceGroup": GROUP}
 
     def driver(
-        self, save_period: timedelta = SOON, answer: timedelta = PATIENT
+        self,
+        save_period: timedelta = SOON,
+        answer: timedelta = PATIENT,
+        look_period: timedelta = timedelta(),
     ) -> NetscalerDriver:
-        """Return a driver that has never done anything."""
+        """Return a driver that has never done anything; it looks each time it is asked."""
         tls = ssl.create_default_context()
         self.authority.configure_trust(tls)
         ground = Ground(
@@ -100,7 +103,9 @@ class Site:
             limits=Limits(connect=PATIENT, patience=answer),
             save_period=save_period,
         )
-        return NetscalerDriver(ground, clock=self.clock, patience=PATIENT)
+        return NetscalerDriver(
+            ground, clock=self.clock, patience=PATIENT, look_period=look_period
+        )
 
 
 class SteppedClock(SystemClock):

@@ -6,7 +6,7 @@
     a client of the product -> retries.until_free -> connection.exchange -> the device
        |                                                |
        |  logins, secrets, refused: who we are          `- replies: what it answered
-       `- saving: its configuration to disk, now and then
+       `- saving: its configuration to disk, now and then; looks: what was listed last
 
 A driver brings what is its product's own: paths, sessions, what a refusal means. The
 rest is here, so that all of them are as careful: TLS is verified, redirects are not

@@ -14,8 +14,9 @@ import structlog
 from lbcf.sdk import Clock
 from webhooks.device.devices import AllowedDevices, Device, parse_devices
 from webhooks.device.errors import InvalidInput
+from webhooks.device.looks import LOOK_PERIOD
 from webhooks.f5.members import Wanted
-from webhooks.f5.memory import Listing, Look, Memory
+from webhooks.f5.memory import Listing, Memory
 from webhooks.f5.names import (
     Address,
     Mark,
@@ -93,13 +94,6 @@ def parse_identity(fields: Mapping[str, str]) -> Identity:
         group=parse_group(group) if group else None,
         domain=checked_domain(fields.get("routeDomain", "")),
     )
-
-
-LOOK_PERIOD = timedelta(seconds=10)
-"""A unit is asked for all members at most so often, unless they were changed.
-
-Controllers list each load balancer every two seconds; a BIG-IP has few workers.
-"""
 
 
 @attrs.frozen
@@ -217,15 +211,10 @@ class LoadBalancer:
 
     async def list_members(self) -> Listing:
         """Return our members, as they are or were a short while ago."""
-        now = self.settings.clock.monotonic()
-        known = self.memory.looked(now)
-        if known is not None:
-            return known
-        version = self.memory.version
-        listing = await self._look()
-        until = now + self.settings.look_period.total_seconds()
-        self.memory.look = Look(listing, version, until)
-        return listing
+        settings = self.settings
+        return await self.memory.looks.lately(
+            self._look, settings.clock, settings.look_period
+        )
 
     async def _look(self) -> Listing:
         """Look for our members; those that came back are taken out again."""

@@ -16,6 +16,7 @@ from collections.abc import Set as AbstractSet
 import attrs
 
 from webhooks.device.devices import Device
+from webhooks.device.looks import Looks
 from webhooks.f5.names import Address
 from webhooks.f5.pool import Listed
 
@@ -37,34 +38,17 @@ class Listing:
     members: Sequence[Listed]
 
 
-@attrs.frozen
-class Look:
-    """A listing that may be told again.
-
-    Attributes:
-        listing: what was seen.
-        version: of the memory, before it was looked.
-        until: monotonic seconds.
-    """
-
-    listing: Listing
-    version: int
-    until: float
-
-
 @attrs.define(eq=False)
 class Memory:
     """Of one load balancer.
 
     Attributes:
         losses: how many times the unit had lost members.
-        version: grows with each change that the driver makes.
-        look: the last one; None: none is known.
+        looks: the last listing, and changes that the driver makes.
     """
 
     losses: int = 0
-    version: int = 0
-    look: Look | None = None
+    looks: Looks[Listing] = attrs.field(factory=Looks)
     _interruptions: tuple[Device, int] | None = attrs.field(default=None, init=False)
     _put: set[tuple[Address, str]] = attrs.field(factory=set, init=False)
     _gone: OrderedDict[tuple[Address, str], None] = attrs.field(
@@ -73,36 +57,29 @@ class Memory:
 
     def wants(self, address: Address, record_id: str) -> None:
         """Note, before it is put in, that a member is not to be taken out again."""
-        self.version += 1
+        self.looks.note_change()
         self._gone.pop((address, record_id), None)
 
     def has_put(self, address: Address, record_id: str) -> None:
         """Note that a member is in."""
-        self.version += 1
+        self.looks.note_change()
         self._put.add((address, record_id))
 
     def takes_out(self, address: Address, record_id: str) -> None:
         """Note, before it is taken out, that a member is not missed."""
-        self.version += 1
+        self.looks.note_change()
         self._put.discard((address, record_id))
 
     def has_taken_out(self, address: Address, record_id: str) -> None:
         """Note that a member is out, for good."""
-        self.version += 1
+        self.looks.note_change()
         self._gone[(address, record_id)] = None
         if len(self._gone) > MOST_GONE:
             self._gone.popitem(last=False)
 
     def changes(self) -> None:
         """Note that a member is about to be changed, or was."""
-        self.version += 1
-
-    def looked(self, now: float) -> Listing | None:
-        """Return the last listing, if it holds still: nothing was changed since."""
-        look = self.look
-        if look is None or look.version != self.version or now >= look.until:
-            return None
-        return look.listing
+        self.looks.note_change()
 
     def is_gone(self, address: Address, record_id: str) -> bool:
         """Tell whether a member that is there should not be."""

@@ -43,6 +43,7 @@ from lbcf.sdk import Outcome as ItemOutcome
 from webhooks.device.attempts import ASK_AGAIN, PATIENCE, attempt, validation
 from webhooks.device.errors import InvalidInput
 from webhooks.device.flags import Ground
+from webhooks.device.looks import LOOK_PERIOD
 from webhooks.netscaler.decisions import Wanted
 from webhooks.netscaler.group import Group
 from webhooks.netscaler.load_balancers import LoadBalancers, parse_identity
@@ -69,6 +70,7 @@ class NetscalerDriver(Driver):
         prefix: marks of our members, and names of our servers, begin with it and `-`.
         clock: for times.
         patience: how long one operation may take.
+        look_period: how long what was listed may be told again.
     """
 
     member_key = MemberKey.ADDRESS
@@ -81,11 +83,14 @@ class NetscalerDriver(Driver):
     prefix: str = attrs.field(default=DEFAULT_PREFIX, converter=checked_prefix)
     clock: Clock = attrs.field(factory=SystemClock)
     patience: timedelta = PATIENCE
+    look_period: timedelta = LOOK_PERIOD
     _load_balancers: LoadBalancers = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         """Know no load balancer yet."""
-        self._load_balancers = LoadBalancers(self.ground, self.prefix, self.clock)
+        self._load_balancers = LoadBalancers(
+            self.ground, self.prefix, self.clock, self.look_period
+        )
 
     async def stop(self) -> None:
         """Save what is not saved, and end all sessions."""
@@ -231,7 +236,10 @@ class NetscalerDriver(Driver):
         return _answers(done, counted=False)
 
     async def list_backends(self, request: ListBackendsRequest) -> ListBackendsAnswer:
-        """List our members; the epoch changes with a reboot and with a failover."""
+        """List our members; the epoch changes with a reboot and with a failover.
+
+        It may be told a while later than it is so, as what other people change may be.
+        """
         async with attempt(self.clock, patience=self.patience):
             listing = await self._load_balancers.find(request.lb_info).list_members()
         return ListBackendsAnswer(

@@ -8,10 +8,11 @@ a step concludes was read after the last change, from the unit that is primary.
 import contextlib
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import attrs
 
+from webhooks.device.looks import LOOK_PERIOD, Looks
 from webhooks.netscaler import decisions, servers
 from webhooks.netscaler.changes import Bind, Change, Target, bulk
 from webhooks.netscaler.decisions import Wanted
@@ -62,12 +63,15 @@ class Group:
         name: of the group.
         prefix: marks of ours begin with it.
         pool: digest of the key that it is known by.
+        look_period: how long what was listed may be told again.
     """
 
     pair: Pair
     name: str
     prefix: str
     pool: str = ""
+    look_period: timedelta = LOOK_PERIOD
+    _looks: Looks[Listing] = attrs.field(factory=Looks, init=False)
     _view: View = attrs.field(init=False)
     _tidy: set[Address] = attrs.field(factory=set, init=False)
 
@@ -337,14 +341,16 @@ class Group:
         return found
 
     async def list_members(self) -> Listing:
-        """Return our members.
+        """Return our members, as they are or were a short while ago.
 
         Raises:
             NoSuchGroup: the group is gone.
         """
-        seen = await self._view.members()
-        seen.check()
-        loads = await self._view.loads()
+        return await self._looks.lately(self._look, self.pair.clock, self.look_period)
+
+    async def _look(self) -> Listing:
+        """Look for our members."""
+        seen, loads = await self._view.of_late()
         return Listing(seen.unit.epoch, seen.ours(self.prefix), loads)
 
     def _ours(self, seen: Members, address: Address) -> tuple[Target, MemberRow] | None:
@@ -408,7 +414,8 @@ class Group:
             self._note(address)
 
     def _note(self, address: Address) -> None:
-        """Have what was changed about a member saved."""
+        """Have what was changed about a member saved, and looked at anew."""
+        self._looks.note_change()
         self.pair.ledger.note(self._key(address))
         self._tidy.discard(address)
 

@@ -8,6 +8,7 @@ is named alone and with its other one has two savers, and one of all else.
 import asyncio
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 
 import attrs
 
@@ -16,10 +17,11 @@ from webhooks.device.connection import Connection
 from webhooks.device.devices import Device, parse_devices
 from webhooks.device.errors import InvalidInput
 from webhooks.device.flags import Ground
+from webhooks.device.looks import LOOK_PERIOD
 from webhooks.netscaler.group import Group
 from webhooks.netscaler.members import checked_name
 from webhooks.netscaler.nitro import Nitro
-from webhooks.netscaler.pair import Pair
+from webhooks.netscaler.pair import MOMENT, Pair
 from webhooks.shared.identity import digest, lock_key
 from webhooks.shared.parameters import wrong_field
 
@@ -78,11 +80,13 @@ class LoadBalancers:
         ground: what the flags say of devices.
         prefix: of marks and of server objects.
         clock: for times.
+        look_period: how long what was listed may be told again.
     """
 
     ground: Ground
     prefix: str
     clock: Clock
+    look_period: timedelta = LOOK_PERIOD
     _units: dict[Device, Nitro] = attrs.field(factory=dict, init=False)
     _pairs: dict[frozenset[Device], Pair] = attrs.field(factory=dict, init=False)
     _groups: dict[tuple[frozenset[Device], str], Group] = attrs.field(
@@ -106,7 +110,9 @@ class LoadBalancers:
         if key not in self._groups:
             pair = self._pair(identity.devices)
             pool = digest(identity.lock_key)
-            self._groups[key] = Group(pair, identity.group, self.prefix, pool)
+            self._groups[key] = Group(
+                pair, identity.group, self.prefix, pool, self.look_period
+            )
         return self._groups[key]
 
     async def close(self) -> None:
@@ -121,7 +127,8 @@ class LoadBalancers:
         key = frozenset(devices)
         if key not in self._pairs:
             units = [self._unit(device) for device in devices]
-            self._pairs[key] = Pair(units, self.clock, self.ground.save_period)
+            moment = min(MOMENT, self.look_period)
+            self._pairs[key] = Pair(units, self.clock, self.ground.save_period, moment)
         return self._pairs[key]
 
     def _unit(self, device: Device) -> Nitro:

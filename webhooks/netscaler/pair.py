@@ -2,7 +2,8 @@
 
 `group` asks for the primary before each reading. In a high-availability pair only the
 primary's configuration counts: a secondary takes changes and loses them at the next
-synchronisation. Which one it is can change between any two calls, so it is never kept.
+synchronisation. Which one it is can change between any two calls, so it is kept for
+listings alone, and for a moment.
 """
 
 import asyncio
@@ -28,6 +29,9 @@ SECONDARY = "Secondary"
 
 OTHER = timedelta(milliseconds=300)
 """How long the other unit may take to say that it is primary, too."""
+
+MOMENT = timedelta(seconds=2)
+"""How old an answer may be that listings share."""
 
 SAVE = Call(
     "POST", "nsconfig?action=save", {"nsconfig": {}}, patience=timedelta(seconds=60)
@@ -61,13 +65,17 @@ class Pair:
         units: their interfaces.
         clock: for the period.
         save_period: between two saves of their configuration.
+        moment: for how long `primary_of_late` believes the last answer.
         ledger: what is on their disks.
     """
 
     units: Sequence[Nitro]
     clock: Clock
     save_period: timedelta = PERIOD
+    moment: timedelta = MOMENT
     ledger: Ledger = attrs.field(init=False)
+    _last: tuple[float, Unit] | None = attrs.field(default=None, init=False)
+    _asking: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
 
     @ledger.default
     def _new_ledger(self) -> Ledger:
@@ -95,6 +103,30 @@ class Pair:
             Busy: none is, or both say so: they are taking over from each other.
             DeviceError: why the units could not be asked.
         """
+        asked = self.clock.monotonic()
+        unit = await self._found()
+        if self._last is None or self._last[0] <= asked:
+            self._last = (asked, unit)
+        return unit
+
+    async def primary_of_late(self) -> Unit:
+        """Return the unit that was primary a moment ago: for listings, and no change.
+
+        All that list at once share one answer, and that of whoever changes something: a
+        listing never goes to a unit that was primary before the last change.
+
+        Raises:
+            DeviceError: as `primary`.
+        """
+        async with self._asking:
+            if self._last is not None:
+                asked, unit = self._last
+                if self.clock.monotonic() - asked < self.moment.total_seconds():
+                    return unit
+            return await self.primary()
+
+    async def _found(self) -> Unit:
+        """Ask all units."""
         failures: list[DeviceError] = []
         found: list[tuple[Nitro, UnitRow]] = []
         for unit, answer in await _answers(self.units):

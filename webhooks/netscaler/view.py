@@ -90,9 +90,24 @@ class View:
         """
         return await self._loads.fresh()
 
+    async def of_late(self) -> tuple[Members, Mapping[Address, int]]:
+        """Return members and connections, where the primary was a moment ago.
+
+        Raises:
+            DeviceError: it could not be asked.
+            NoSuchGroup: the group is not there.
+        """
+        members = await self._members_of(await self.pair.primary_of_late())
+        members.check()
+        return members, await self._loads_of(members.unit)
+
     async def _read_members(self) -> Members:
         """Read the group where it counts."""
         self._unit = unit = await self.pair.primary()
+        return await self._members_of(unit)
+
+    async def _members_of(self, unit: Unit) -> Members:
+        """Read the group on a unit."""
         try:
             found = await unit.nitro.config(named(BINDING, self.group))
         except NoSuchResource:
@@ -101,8 +116,11 @@ class View:
         return Members(unit, self.group, rows={row.address: row for row in members})
 
     async def _read_loads(self) -> Mapping[Address, int]:
-        """Read the connections of all members in one answer."""
-        unit = self._unit or await self.pair.primary()
+        """Read the connections of all members in one answer, where it counts."""
+        return await self._loads_of(self._unit or await self.pair.primary())
+
+    async def _loads_of(self, unit: Unit) -> Mapping[Address, int]:
+        """Read the connections of all members on a unit."""
         path = f"{named('servicegroup', self.group)}?statbindings=yes"
         try:
             found = rows(await unit.nitro.stat(path), "servicegroup")

@@ -1,0 +1,77 @@
+"""Looks that are told again: for how long, and after what not."""
+
+import asyncio
+
+from datetime import timedelta
+
+import pytest
+
+from tests.fakes.clock import VirtualClock
+from tests.fakes.loop import run_virtual
+from webhooks.device.errors import Busy
+from webhooks.device.looks import Looks
+
+
+PERIOD = timedelta(seconds=10)
+
+
+class Counter:
+    """Something to look at, which takes a second.
+
+    Attributes:
+        looks: how many times it was looked at.
+    """
+
+    looks = 0
+
+    async def look(self) -> int:
+        """Count a look."""
+        self.looks += 1
+        await asyncio.sleep(1)
+        return self.looks
+
+
+def test_they_are_told_for_a_while() -> None:
+    """From the beginning of the look on; all who ask meanwhile share it."""
+
+    async def play() -> list[int]:
+        looks, clock, seen = Looks[int](), VirtualClock(), Counter()
+        asked = [looks.lately(seen.look, clock, PERIOD) for _ in range(5)]
+        told = list(await asyncio.gather(*asked))
+        for pause in (8.9, 0.1):
+            await asyncio.sleep(pause)
+            told.append(await looks.lately(seen.look, clock, PERIOD))
+        return told
+
+    assert [1, 1, 1, 1, 1, 1, 2] == run_virtual(play())
+
+
+def test_changes_are_looked_at() -> None:
+    """A look that a change came into is not told again."""
+
+    async def play() -> list[int]:
+        looks, clock, seen = Looks[int](), VirtualClock(), Counter()
+        first = asyncio.create_task(looks.lately(seen.look, clock, PERIOD))
+        await asyncio.sleep(0.5)
+        looks.note_change()
+        told = [await first, await looks.lately(seen.look, clock, PERIOD)]
+        looks.note_change()
+        return [*told, await looks.lately(seen.look, clock, PERIOD)]
+
+    assert [1, 2, 3] == run_virtual(play())
+
+
+def test_failures_are_not_kept() -> None:
+    """Who asks next looks anew."""
+
+    async def play() -> int:
+        looks, clock, seen = Looks[int](), VirtualClock(), Counter()
+
+        async def fail() -> int:
+            raise Busy("not now")
+
+        with pytest.raises(Busy):
+            await looks.lately(fail, clock, PERIOD)
+        return await looks.lately(seen.look, clock, PERIOD)
+
+    assert 1 == run_virtual(play())
