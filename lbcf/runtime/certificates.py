@@ -33,7 +33,8 @@ def load_authorities(context: ssl.SSLContext, authorities: bytes) -> None:
         ValueError: they are none.
     """
     try:
-        context.load_verify_locations(cadata=authorities.decode("ascii"))
+        # Only remarks between certificates are anything else.
+        context.load_verify_locations(cadata=authorities.decode("ascii", "ignore"))
     except (ssl.SSLError, ValueError) as error:
         raise ValueError("no PEM certificates") from error
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN

@@ -9,8 +9,9 @@ import attrs
 
 from aiohttp import web
 
-from webhooks.device.connection import Connection, Limits, tls_context
+from webhooks.device.connection import Connection, Limits
 from webhooks.device.devices import Device
+from webhooks.device.trust import Trust, read_trust
 
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -62,10 +63,10 @@ async def an_appliance(
 async def connected(
     appliance: Appliance,
     limits: Limits | None = None,
-    tls: ssl.SSLContext | None = None,
+    tls: Trust | None = None,
 ) -> AsyncIterator[Connection]:
     """Give a connection to it for a block."""
-    connection = Connection(appliance.device, tls or tls_context(), limits or Limits())
+    connection = Connection(appliance.device, tls or read_trust(), limits or Limits())
     try:
         yield connection
     finally:

@@ -8,12 +8,13 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import structlog
 import trustme
 
 from aiohttp import web
 
 from tests.device.appliances import an_appliance, connected
-from webhooks.device.connection import Connection, Limits, tls_context
+from webhooks.device.connection import Connection, Limits
 from webhooks.device.devices import Device
 from webhooks.device.errors import (
     DeviceError,
@@ -23,6 +24,7 @@ from webhooks.device.errors import (
     Unreachable,
     Unreadable,
 )
+from webhooks.device.trust import read_trust
 
 
 BRIEF = Limits(patience=timedelta(seconds=0.3), most=100)
@@ -128,7 +130,7 @@ async def test_nobody_listens() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         nobody = Device("127.0.0.1", taken.getsockname()[1], "http")
-        connection = Connection(nobody, tls_context())
+        connection = Connection(nobody, read_trust())
         with pytest.raises(Unreachable, match="cannot be reached"):
             await connection.exchange("POST", "/")
         await connection.close()
@@ -163,26 +165,72 @@ class TestCertificates:
     async def test_known_ones_are_taken(
         self, served: ssl.SSLContext, authority: trustme.CA, tmp_path: Path
     ) -> None:
-        """With its authority's file, a device is trusted."""
+        """With its authority's file, whatever else is noted in it, a device is trusted."""
+        path = tmp_path / "ca.crt"
+        remark = "# Unsere Gerätezertifikate\n".encode()
+        path.write_bytes(remark + authority.cert_pem.bytes())
+        async with (
+            an_appliance(_echo, served) as appliance,
+            connected(appliance, tls=read_trust(path)) as connection,
+        ):
+            assert 201 == (await connection.exchange("GET", "/")).status
+
+    async def test_a_changed_file_counts_at_once(
+        self, served: ssl.SSLContext, authority: trustme.CA, tmp_path: Path
+    ) -> None:
+        """What is not trusted any more is refused; a file that is broken changes nothing."""
+        path, said = tmp_path / "ca.crt", list[str]()
+        authority.cert_pem.write_to_path(path)
+        others = trustme.CA().cert_pem.bytes()
+        contents = (others, b"", None, others + authority.cert_pem.bytes(), others)
+        async with (
+            an_appliance(_echo, served) as appliance,
+            connected(appliance, tls=read_trust(path)) as connection,
+        ):
+            await connection.exchange("GET", "/")
+            for content in contents:
+                if content is None:
+                    path.unlink()
+                else:
+                    path.write_bytes(content)
+                try:
+                    await connection.exchange("GET", "/")
+                    said.append("")
+                except Unreachable as error:
+                    said.append(str(error))
+
+        expected = [False, False, False, True, False]
+        assert expected == [not one for one in said]
+        assert {True} == {"is not trusted" in one for one in said if one}
+
+    async def test_a_broken_file_keeps_what_was_known(
+        self, served: ssl.SSLContext, authority: trustme.CA, tmp_path: Path
+    ) -> None:
+        """It is logged once, and the device is asked on."""
         path = tmp_path / "ca.crt"
         authority.cert_pem.write_to_path(path)
         async with (
             an_appliance(_echo, served) as appliance,
-            connected(appliance, tls=tls_context(path)) as connection,
+            connected(appliance, tls=read_trust(path)) as connection,
         ):
-            assert 201 == (await connection.exchange("GET", "/")).status
+            path.write_bytes(b"nothing")
+            with structlog.testing.capture_logs() as logged:
+                for _ in range(3):
+                    await connection.exchange("GET", "/")
+
+        assert ["device.authorities_not_reloaded"] == [one["event"] for one in logged]
 
     async def test_insecure_is_a_wish(self, served: ssl.SSLContext) -> None:
         """Only who says so has nothing verified."""
         async with (
             an_appliance(_echo, served) as appliance,
-            connected(appliance, tls=tls_context(insecure=True)) as connection,
+            connected(appliance, tls=read_trust(insecure=True)) as connection,
         ):
             assert 201 == (await connection.exchange("GET", "/")).status
 
     def test_contradictions_are_refused(self, tmp_path: Path) -> None:
         """An authority together with no verification, or one that is not there."""
         with pytest.raises(InvalidInput, match="--insecure"):
-            tls_context(tmp_path / "ca.crt", insecure=True)
+            read_trust(tmp_path / "ca.crt", insecure=True)
         with pytest.raises(DeviceError, match="--device-ca-file"):
-            tls_context(tmp_path / "ca.crt")
+            read_trust(tmp_path / "ca.crt")

@@ -34,7 +34,7 @@ def test_flags_become_values(tmp_path: Path) -> None:
     assert tmp_path == ground.secrets.folder
     assert timedelta(seconds=30) == ground.save_period
     assert timedelta(seconds=2) == ground.limits.patience
-    assert ground.tls.check_hostname
+    assert ground.tls.context.check_hostname
 
 
 @pytest.mark.parametrize(

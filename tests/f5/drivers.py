@@ -4,10 +4,11 @@ from datetime import timedelta
 from pathlib import Path
 
 from lbcf.sdk import Clock, SystemClock
-from webhooks.device.connection import Limits, tls_context
+from webhooks.device.connection import Limits
 from webhooks.device.devices import AllowedDevices
 from webhooks.device.flags import Ground
 from webhooks.device.secrets import Secrets
+from webhooks.device.trust import read_trust
 from webhooks.f5.driver import F5Driver
 from webhooks.f5.load_balancers import LoadBalancers
 from webhooks.f5.units import Units, connect
@@ -39,7 +40,7 @@ def a_driver(
     ground = Ground(
         allowed=AllowedDevices(("http://127.0.0.1:*", "https://127.0.0.1:*")),
         secrets=Secrets(secret),
-        tls=tls_context(insecure=True),
+        tls=read_trust(insecure=True),
         limits=Limits(patience=answer),
         save_period=save_period,
     )

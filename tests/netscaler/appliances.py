@@ -26,6 +26,7 @@ from webhooks.device.connection import Limits
 from webhooks.device.devices import AllowedDevices
 from webhooks.device.flags import Ground
 from webhooks.device.secrets import Secrets
+from webhooks.device.trust import Trust
 from webhooks.netscaler.driver import NetscalerDriver
 
 
@@ -99,7 +100,7 @@ class Site:
         ground = Ground(
             allowed=AllowedDevices(tuple(one.url for one in self.served)),
             secrets=Secrets(self.secrets),
-            tls=tls,
+            tls=Trust(tls),
             limits=Limits(connect=PATIENT, patience=answer),
             save_period=save_period,
         )

@@ -18,8 +18,8 @@ from lbcf.sdk import (
 from tests.netscaler.appliances import Site
 from tests.netscaler.requests import an_ensure
 from tests.webhooks.requests import a_deregister, a_drain, a_list
-from webhooks.device.connection import tls_context
 from webhooks.device.errors import InvalidInput
+from webhooks.device.trust import read_trust
 from webhooks.netscaler.driver import NetscalerDriver
 from webhooks.netscaler.load_balancers import parse_identity
 from webhooks.netscaler.members import Mark, checked_prefix, parse_address
@@ -174,7 +174,7 @@ async def test_a_device_that_is_not_allowed(site: Site) -> None:
 
 async def test_an_untrusted_certificate(site: Site) -> None:
     """A password is not sent to whoever answers."""
-    ground = attrs.evolve(site.driver().ground, tls=tls_context())
+    ground = attrs.evolve(site.driver().ground, tls=read_trust())
     driver = NetscalerDriver(ground)
 
     with pytest.raises(Fail, match=r"is not trusted .* --device-ca-file"):

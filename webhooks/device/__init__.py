@@ -9,7 +9,7 @@
        `- saving: its configuration to disk, now and then; looks: what was listed last
 
 A driver brings what is its product's own: paths, sessions, what a refusal means. The
-rest is here, so that all of them are as careful: TLS is verified, redirects are not
+rest is here, so that all of them are as careful: TLS is verified (`trust`), redirects are not
 followed, bodies and times are bounded, credentials go to devices that the operator
 listed and to nobody else (`devices`).
 """

@@ -5,11 +5,8 @@ password must not go where a device points), no proxy of the environment is used
 no answer is longer or later than its limits.
 """
 
-import ssl
-
 from collections.abc import Mapping
 from datetime import timedelta
-from pathlib import Path
 
 import aiohttp
 import attrs
@@ -19,13 +16,13 @@ import yarl
 from webhooks.device.devices import Device
 from webhooks.device.errors import (
     DeviceError,
-    InvalidInput,
     NoAnswer,
     Uncertain,
     Unreachable,
     Unreadable,
 )
 from webhooks.device.replies import Reply
+from webhooks.device.trust import Trust
 
 
 _READING = frozenset({"GET", "HEAD"})
@@ -48,32 +45,6 @@ class Limits:
     at_once: int = 4
 
 
-def tls_context(
-    ca_file: Path | None = None, *, insecure: bool = False
-) -> ssl.SSLContext:
-    """Return how certificates of devices are verified.
-
-    Args:
-        ca_file: authorities as PEM, in place of the system's.
-        insecure: verify nothing; whoever answers gets the password.
-
-    Raises:
-        InvalidInput: the file cannot be used, or both were said.
-    """
-    if insecure and ca_file is not None:
-        raise InvalidInput(
-            "--device-ca-file means nothing with --insecure: say one of them"
-        )
-    try:
-        context = ssl.create_default_context(cafile=ca_file)
-    except (OSError, ssl.SSLError) as error:
-        raise InvalidInput(f"--device-ca-file {ca_file}: {error}") from error
-    if insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
-
-
 @attrs.define(eq=False)
 class Connection:
     """Connections to one device, opened as they are needed and kept.
@@ -85,7 +56,7 @@ class Connection:
     """
 
     device: Device
-    tls: ssl.SSLContext
+    tls: Trust
     limits: Limits = attrs.field(factory=Limits)
     _session: aiohttp.ClientSession | None = attrs.field(default=None, init=False)
 
@@ -126,6 +97,7 @@ class Connection:
                 url,
                 data=sent,
                 headers=said,
+                ssl=self.tls.current(),
                 allow_redirects=False,
                 timeout=aiohttp.ClientTimeout(
                     total=longest.total_seconds(),
@@ -149,7 +121,7 @@ class Connection:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
-                    ssl=self.tls, limit=self.limits.at_once, keepalive_timeout=5
+                    limit=self.limits.at_once, keepalive_timeout=5
                 ),
                 # A client of a product sends the cookies that it means to send.
                 cookie_jar=aiohttp.DummyCookieJar(),

@@ -4,18 +4,18 @@ A driver's `__main__` adds them to its own; wrong ones end the process with one 
 """
 
 import argparse
-import ssl
 
 from datetime import timedelta
 from pathlib import Path
 
 import attrs
 
-from webhooks.device.connection import Limits, tls_context
+from webhooks.device.connection import Limits
 from webhooks.device.devices import AllowedDevices, parse_device
 from webhooks.device.errors import InvalidInput
 from webhooks.device.saving import PERIOD
 from webhooks.device.secrets import Secrets
+from webhooks.device.trust import Trust, read_trust
 from webhooks.shared import reach
 from webhooks.shared.rules import parse_rule
 
@@ -34,7 +34,7 @@ class Ground:
 
     allowed: AllowedDevices
     secrets: Secrets
-    tls: ssl.SSLContext
+    tls: Trust
     limits: Limits = attrs.field(factory=Limits)
     save_period: timedelta = PERIOD
 
@@ -64,7 +64,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         "--device-ca-file",
         type=Path,
         metavar="FILE",
-        help="authorities of devices, as PEM",
+        help="authorities of devices, as PEM; read anew when it changes",
     )
     add(
         "--insecure",
@@ -101,7 +101,7 @@ def read_flags(chosen: argparse.Namespace) -> Ground:
     return Ground(
         allowed=AllowedDevices(tuple(chosen.allow_devices), reach.read_flag(chosen)),
         secrets=Secrets(chosen.credentials),
-        tls=tls_context(chosen.device_ca_file, insecure=chosen.insecure),
+        tls=read_trust(chosen.device_ca_file, insecure=chosen.insecure),
         limits=Limits(
             patience=read_seconds("--answer-timeout", chosen.answer_timeout, 60)
         ),

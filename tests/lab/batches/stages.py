@@ -26,10 +26,10 @@ from tests.haproxy.requests import an_identity as proxy_identity
 from tests.lab.batches.caller import Member, members
 from tests.lab.batches.traffic import Traffic, told
 from tests.netscaler.appliances import a_site
-from webhooks.device.connection import tls_context
 from webhooks.device.devices import AllowedDevices
 from webhooks.device.flags import Ground
 from webhooks.device.secrets import Secrets
+from webhooks.device.trust import read_trust
 from webhooks.elbv2 import changes
 from webhooks.elbv2.balancer import LoadBalancers as TargetGroups
 from webhooks.elbv2.driver import Elbv2Driver
@@ -191,7 +191,7 @@ async def f5(number: int) -> AsyncIterator[Scene]:
             ground = Ground(
                 allowed=AllowedDevices(("http://127.0.0.1:*",)),
                 secrets=Secrets(Path(folder)),
-                tls=tls_context(insecure=True),
+                tls=read_trust(insecure=True),
             )
             units = Units(lambda device: connect(device, ground, clock))
             driver = F5Driver(Pools(ground.allowed, units, clock), clock)
