@@ -114,6 +114,14 @@ class TestRights:
         assert 1 == len(bigip.tokens)
         assert 1 == bigip.seen.count("POST /mgmt/shared/authn/login")
 
+    async def test_a_right_to_log_in(self, driver: F5Driver, bigip: Bigip) -> None:
+        """Who may not is not sent again at once: some lock users out."""
+        bigip.faults.forbidden = ("POST /mgmt/shared/authn/login",)
+        for _ in range(3):
+            await _refused(driver, an_identity(bigip), "the user may not POST")
+
+        assert 1 == bigip.seen.count("POST /mgmt/shared/authn/login")
+
     async def test_a_right_to_transactions(
         self, driver: F5Driver, bigip: Bigip
     ) -> None:

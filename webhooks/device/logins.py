@@ -58,7 +58,7 @@ class Logins(Generic[_P]):
         clock: for the pause after a login that was refused.
         enter: logs in, within `LONGEST`.
         leave: gives back what it gave.
-        wrong: what `enter` raises where the device refuses name and password.
+        wrong: what `enter` raises where the device refuses the login.
         is_good: whether what it gave may be shown on; what is not is given back as soon
             as there is another.
     """
@@ -68,7 +68,7 @@ class Logins(Generic[_P]):
     clock: Clock
     enter: Callable[[Login], Awaitable[_P]]
     leave: Callable[[_P], Awaitable[None]]
-    wrong: type[DeviceError]
+    wrong: tuple[type[DeviceError], ...]
     is_good: Callable[[_P], bool] = lambda _: True
     _known: _P | None = attrs.field(default=None, init=False)
     _entering: _Entering[_P] | None = attrs.field(default=None, init=False)
@@ -85,8 +85,8 @@ class Logins(Generic[_P]):
         Raises:
             NoCredentials: the Secret is not complete.
             Unreachable: the driver stops.
-            DeviceError: the device refuses name and password, and is not asked again at
-                once; or it could not be asked.
+            DeviceError: the device refuses the login, and is not asked again at once; or
+                it could not be asked.
         """
         login = self.secrets.login(self.device)
         while True:

@@ -18,7 +18,7 @@ from webhooks.device.logins import LONGEST, Logins
 from webhooks.device.refused import PAUSE
 from webhooks.device.replies import Document
 from webhooks.device.secrets import Login, Secrets
-from webhooks.f5.errors import Denied, check
+from webhooks.f5.errors import Denied, Forbidden, check
 
 
 HEADER = "X-F5-Auth-Token"
@@ -69,7 +69,7 @@ class Tokens:
             self.clock,
             self._fetched,
             self._end,
-            wrong=Denied,
+            wrong=(Denied, Forbidden),
             is_good=self._is_good,
         )
 
@@ -78,7 +78,7 @@ class Tokens:
 
         Raises:
             NoCredentials: the Secret is not complete.
-            Denied: the unit refuses name and password; it is not asked again at once.
+            Denied, Forbidden: the unit refuses the login; it is not asked again at once.
             DeviceError: it could not be asked.
         """
         return await self._logins.current()

@@ -91,7 +91,7 @@ class Nitro:
             self.clock,
             self._enter,
             self._leave,
-            wrong=WrongLogin,
+            wrong=(WrongLogin,),
         )
 
     @property
