@@ -232,3 +232,36 @@ async def test_what_is_marked_as_a_records_goes_with_it(
         await driver.deregister_backend(end)
 
     assert [] == _shown(bigip)
+
+
+@pytest.mark.parametrize("batch", [False, True])
+async def test_who_may_not_read_partitions(
+    driver: F5Driver, bigip: Bigip, *, batch: bool
+) -> None:
+    """What is ours is known by where it is: for its record, and for the one after it."""
+    bigip.unit.add_pool("/Common/api")
+    bigip.unit.running.domains["Common"] = 7
+    bigip.faults.forbidden = ("GET /mgmt/tm/auth",)
+    lb_info, address = an_identity(bigip), RECORDS["r-1"]
+    other = an_identity(bigip, pool="/Common/api")
+    listed = list[str]()
+    for record in ("r-1", "r-1", "r-2"):
+        ensure = an_ensure(lb_info, address, record)
+        if batch:
+            await driver.ensure_backends([ensure])
+        else:
+            await driver.ensure_backend(ensure)
+        answer = await driver.list_backends(a_list(lb_info))
+        listed += [one.record_id for one in answer.backends]
+    await driver.ensure_backend(an_ensure(other, address, "r-3"))
+    nodes = len(bigip.unit.running.nodes)
+    await driver.deregister_backend(a_deregister(lb_info, address, "r-2"))
+    await driver.deregister_backend(a_deregister(other, address, "r-3"))
+
+    assert ["r-1", "r-1", "r-2"] == listed
+    assert ["added", "added"] == [
+        event.what for event in bigip.unit.events if event.what == "added"
+    ]
+    assert 1 == nodes
+    assert [] == _shown(bigip)
+    assert {} == bigip.unit.running.nodes

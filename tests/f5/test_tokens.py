@@ -17,7 +17,6 @@ from tests.f5.requests import (
 from tests.f5.server import Bigip
 from tests.netscaler.appliances import SteppedClock
 from tests.patience import PATIENCE
-from tests.webhooks.requests import a_deregister
 from webhooks.device.refused import PAUSE
 from webhooks.f5.driver import F5Driver
 
@@ -136,17 +135,6 @@ class TestRights:
         assert {RetrySingly} == {type(one) for one in together.values()}
         assert [Succ, Succ] == [type(one) for one in singly]
         assert 1 == len(bigip.tokens)
-
-    async def test_a_right_to_partitions(self, driver: F5Driver, bigip: Bigip) -> None:
-        """Without it our members are known all the same."""
-        bigip.unit.running.domains["Common"] = 7
-        bigip.faults.forbidden = ("GET /mgmt/tm/auth",)
-        lb_info = an_identity(bigip)
-        ensured = [await driver.ensure_backend(an_ensure(lb_info)) for _ in range(2)]
-        await driver.deregister_backend(a_deregister(lb_info))
-
-        assert [Succ, Succ] == [type(one) for one in ensured]
-        assert {} == bigip.unit.running.pool("/Common/web").members
 
     @pytest.mark.parametrize("kept", [False, True])
     async def test_refusals_that_nobody_knows(
