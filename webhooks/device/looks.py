@@ -5,6 +5,7 @@ look anew after each change of their own, and what others change is seen a while
 """
 
 import asyncio
+import math
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
@@ -19,6 +20,9 @@ LOOK_PERIOD = timedelta(seconds=10)
 """A device is asked for all members of a load balancer at most so often, unless they were
 changed."""
 
+FIRST_CHECKS = timedelta(seconds=30)
+"""For so long after a change of the driver's own, members may wait for their first checks."""
+
 _T = TypeVar("_T")
 
 
@@ -28,6 +32,7 @@ class Looks(Generic[_T]):
 
     _changes: int = attrs.field(default=0, init=False)
     _last: tuple[_T, int, float] | None = attrs.field(default=None, init=False)
+    _checked_by: float = attrs.field(default=-math.inf, init=False)
     _turn: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
 
     def note_change(self) -> None:
@@ -35,9 +40,16 @@ class Looks(Generic[_T]):
         self._changes += 1
 
     async def lately(
-        self, look: Callable[[], Awaitable[_T]], clock: Clock, period: timedelta
+        self,
+        look: Callable[[], Awaitable[_T]],
+        clock: Clock,
+        period: timedelta,
+        *,
+        has_down: Callable[[_T], bool],
     ) -> _T:
         """Return what was seen within the period, unless something was changed since.
+
+        Nor is a look told again at which a member was down, which may be a new one.
 
         Who asks while another one looks waits for that.
 
@@ -45,6 +57,7 @@ class Looks(Generic[_T]):
             look: looks anew.
             clock: for the period.
             period: from the beginning of a look.
+            has_down: tells of a look whether a member is down there.
 
         Raises:
             Exception: whatever `look` raised.
@@ -53,9 +66,13 @@ class Looks(Generic[_T]):
             now, changes = clock.monotonic(), self._changes
             if self._last is not None:
                 seen, before, until = self._last
-                if before == changes and now < until:
+                if before != changes:
+                    self._checked_by = now + FIRST_CHECKS.total_seconds()
+                elif now < until:
                     return seen
             seen = await look()
+            is_checked = now < self._checked_by and has_down(seen)
+            until = now if is_checked else now + period.total_seconds()
             # What was changed meanwhile may not be in it.
-            self._last = (seen, changes, now + period.total_seconds())
+            self._last = (seen, changes, until)
             return seen

@@ -213,7 +213,10 @@ class LoadBalancer:
         """Return our members, as they are or were a short while ago."""
         settings = self.settings
         return await self.memory.looks.lately(
-            self._look, settings.clock, settings.look_period
+            self._look,
+            settings.clock,
+            settings.look_period,
+            has_down=Listing.has_down,
         )
 
     async def _look(self) -> Listing:

@@ -37,6 +37,10 @@ class Listing:
     epoch: str
     members: Sequence[Listed]
 
+    def has_down(self) -> bool:
+        """Tell whether monitors keep a member from serving."""
+        return any(one.member.is_down for one in self.members)
+
 
 @attrs.define(eq=False)
 class Memory:

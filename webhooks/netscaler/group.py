@@ -49,6 +49,10 @@ class Listing:
     members: Mapping[Address, tuple[Mark, MemberRow]]
     loads: Mapping[Address, int]
 
+    def has_down(self) -> bool:
+        """Tell whether a member is sent nothing that should be."""
+        return any(row.enabled and not row.is_up for _, row in self.members.values())
+
 
 NextStep = Callable[[Members, str], Change | Wanted | None]
 """What brings the member of a record on; Wanted: it is to be bound; None: nothing is."""
@@ -346,7 +350,12 @@ class Group:
         Raises:
             NoSuchGroup: the group is gone.
         """
-        return await self._looks.lately(self._look, self.pair.clock, self.look_period)
+        return await self._looks.lately(
+            self._look,
+            self.pair.clock,
+            self.look_period,
+            has_down=Listing.has_down,
+        )
 
     async def _look(self) -> Listing:
         """Look for our members."""
