@@ -5,14 +5,23 @@ A candidate never compares the Lease's times with its own clock: a Lease whose v
 did not change for its whole duration, by one's own monotonic clock, is free; so is one
 whose holder is known to have ended. A leader that cannot renew stops working before
 anybody else can think so.
+
+    free Lease -> compare-and-swap -> ours, answered soon -------------> work and renew
+                                      ours, answered late or unheard -> renew -> work
+
+A renewal is written if the Lease still names its sender, whatever its version: so several
+may be under way, where each takes long, and one without an answer harms no other. That
+it was written proves that nobody else led in between; it counts from when it was sent.
 """
 
 import asyncio
+import math
 import os
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from datetime import timedelta
-from typing import NoReturn
+from functools import partial
+from typing import Any, NoReturn, TypeVar
 
 import attrs
 import structlog
@@ -20,7 +29,7 @@ import structlog
 from lbcf.core.errors import LbcfError
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
-from lbcf.kube.errors import AlreadyExists, Conflict, KubeError, NotFound
+from lbcf.kube.errors import AlreadyExists, Conflict, Invalid, KubeError, NotFound
 from lbcf.kube.leases import (
     ANNOTATION_HOLDER,
     LEASES,
@@ -33,6 +42,8 @@ from lbcf.runtime.journal import Predecessor
 from lbcf.runtime.process_identity import ProcessIdentity, ProcessWitness, until_refused
 from lbcf.wire.metadata import Identity, identity_of
 
+
+T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
@@ -50,13 +61,17 @@ class Timing:
     with the look that saw its last renewal: a `retry` after that at most. Both a machine's
     end and a silent API server are rare: the periods leave room for an API server that
     answers nothing for three seconds, as at a change of etcd's leader, at no more writes
-    than client-go's 15, 10 and 2 seconds.
+    than client-go's 15, 10 and 2 seconds. Where each answer takes longer than `request`,
+    one is asked for in each `request`: the lead is kept if they take no longer than
+    `renew_deadline` without one `request`.
 
     Attributes:
         duration: others wait that long after the last renewal they saw; whole seconds.
-        renew_deadline: a leader gives up when it could not renew for that long.
+        renew_deadline: a leader gives up when it could not renew for that long; no request
+            is waited for any longer.
         renew: between two renewals.
-        request: the limit of one request, so that several fit before the deadline.
+        request: after that long without an answer another request goes out, on another
+            connection: the first one's may be dead, or its answer under way.
         retry: between two looks at the Lease of another, and after a failed attempt.
     """
 
@@ -69,6 +84,7 @@ class Timing:
 
 _RETRY_SPREAD = 0.2
 """The part of `retry` by which pauses differ, so that two candidates never keep step."""
+_HOLDER = "/spec/holderIdentity"
 _EXIT_BEFORE_END = 0.95
 """The part of the duration after which a process that still works is ended: clocks of
 two machines do not run at quite the same speed."""
@@ -89,6 +105,13 @@ async def wait_to_look(candidates: Sequence["LeaderElector"], clock: Clock) -> N
 
 def _nobody_listens(_leading: bool) -> None:
     """Do nothing."""
+
+
+async def _end(tasks: Collection["asyncio.Task[Any]"]) -> None:
+    """Cancel tasks, and wait until they have ended."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class LeaderElector:
@@ -138,8 +161,9 @@ class LeaderElector:
         self._following: asyncio.Future[None] | None = None
         self._seen: Identity | None = None
         self._free_at = 0.0
-        self._lease: Lease | None = None
-        self._renewed_at = 0.0
+        self._is_ours = False
+        self._renewed_at = -math.inf
+        self._is_sure = asyncio.Event()
         self._ended: tuple[Lease, float] | None = None
         self._predecessor: Predecessor | None = None
 
@@ -158,9 +182,7 @@ class LeaderElector:
         before that. An API server that does not answer leaves it unknown.
         """
         try:
-            found = await self._client.get(
-                LEASES, self._key, within=self._timing.request
-            )
+            found = await self._read()
         except KubeError:
             return
         self._note_ended(found)
@@ -182,42 +204,69 @@ class LeaderElector:
             LeadershipLostError: others may lead now; the worker was cancelled and has
                 ended. Let the process end.
         """
-        await self.lead(await self._acquire(), worker)
+        await self._acquire()
+        while not await self.lead(worker):
+            await self._acquire()
 
-    async def lead(self, lease: Lease, worker: Callable[[], Awaitable[None]]) -> None:
+    async def lead(self, worker: Callable[[], Awaitable[None]]) -> bool:
         """Work under a Lease that `attempt` has taken, and give it back afterwards.
+
+        Returns:
+            False: it was not ours for long enough, and nothing was done.
 
         Raises:
             LeadershipLostError: as `run`.
         """
+        self._begin_to_renew()
+        try:
+            await self._beside_renewals(partial(self._work, worker))
+        except LeadershipLostError:
+            if self._is_sure.is_set():
+                raise
+            return False
+        finally:
+            await self._release()
+        return True
+
+    def _begin_to_renew(self) -> None:
+        """Find out whether there is time to work, or the Lease is to be renewed before."""
+        now = self._clock.monotonic()
+        self._is_ours = True
+        if now - self._renewed_at <= self._timing.request.total_seconds():
+            self._is_sure.set()
+            return
+        # Half of its time may be over, and a renewal would take as long again. Nobody
+        # works before a renewal has been answered that is sent from now on.
+        self._is_sure.clear()
+        self._renewed_at = now
+
+    async def _work(self, worker: Callable[[], Awaitable[None]]) -> None:
+        """Work, guarded, once it is sure for how long the Lease is ours."""
+        await self._is_sure.wait()
         log.info("leader.elected", lease=str(self._key), identity=self._identity)
         self._on_leading(True)
         guard = asyncio.create_task(self._guard())
         try:
-            await self._lead(lease, worker)
+            await worker()
         finally:
             self._on_leading(False)
             guard.cancel()
-            await self._release()
 
-    async def _acquire(self) -> Lease:
+    async def _acquire(self) -> None:
         """Try until the Lease is ours."""
         try:
-            while True:
-                lease = await self.attempt()
-                if lease is not None:
-                    return lease
+            while not await self.attempt():
                 await wait_to_look([self], self._clock)
         finally:
             self.leave()
 
-    async def attempt(self) -> Lease | None:
-        """Take the Lease if it is free; None: it is not, or nobody knows."""
+    async def attempt(self) -> bool:
+        """Take the Lease if it is free; False: it is not, or nobody knows."""
         try:
             return await self._attempt()
         except KubeError as error:
             log.warning("leader.unknown", lease=str(self._key), error=str(error))
-            return None
+            return False
 
     def leave(self) -> None:
         """Watch the present leader no more."""
@@ -248,30 +297,77 @@ class LeaderElector:
             ended = self._until_refused(leader.host, leader.port, self._clock)
             self._following = asyncio.ensure_future(ended)
 
-    async def _attempt(self) -> Lease | None:
-        """Take the Lease if it is free; None if it is not, or another was faster."""
+    async def _attempt(self) -> bool:
+        """Take the Lease if it is free; False if it is not, or another was faster."""
         try:
-            found = await self._client.get(
-                LEASES, self._key, within=self._timing.request
-            )
+            found = await self._read()
         except NotFound:
-            return await self._create()
+            self._predecessor = None  # the deleted Lease may have had others meanwhile
+            return await self._take(self._create)
+        if self._was_written_unheard(found):
+            return True
         if not self._is_free(found):
             self._follow(found.process)
-            return None
-        kept = found.holder == self._identity
+            return False
         if self._reads_later:
             self._note_ended(found)
-        if not kept:
-            self._predecessor = self._place_of(found)
-        spec = {
-            "acquireTime": micro_time(self._clock.now()),
-            "leaseTransitions": found.transitions + (0 if kept else 1),
-        }
+        self._predecessor = self._place_of(found)
+        return await self._take(partial(self._replace, found))
+
+    async def _take(
+        self, write: Callable[[timedelta], Coroutine[Any, Any, float]]
+    ) -> bool:
+        """Write that the Lease is ours; False: another was faster."""
         try:
-            return await self._write(found, spec)
-        except (Conflict, NotFound):
-            return None
+            self._renewed_at = await self._first_answer(write)
+        except (AlreadyExists, Conflict):
+            # Another's write, or the first of our own two, whose answer is not there yet.
+            return self._was_written_unheard(await self._read())
+        except NotFound:
+            return False
+        return True
+
+    def _was_written_unheard(self, found: Lease) -> bool:
+        """Return whether a Lease is ours by a write whose answer was not heard."""
+        if found.holder != self._identity:
+            return False
+        self._renewed_at = -math.inf  # nobody knows when that was
+        if self._predecessor and self._predecessor.name != found.inherited:
+            # An earlier write than the last: by its name nobody knows this one.
+            self._predecessor = None
+        return True
+
+    async def _read(self) -> Lease:
+        """Read the Lease."""
+        return await self._first_answer(self._read_within)
+
+    async def _read_within(self, within: timedelta) -> Lease:
+        return await self._client.get(LEASES, self._key, within=within)
+
+    async def _first_answer(
+        self, ask: Callable[[timedelta], Coroutine[Any, Any, T]]
+    ) -> T:
+        """Ask, and again beside it after each `request` without an answer.
+
+        Raises:
+            KubeError: what came first, be it that there is no way to the server.
+        """
+        end = self._clock.monotonic() + self._timing.renew_deadline.total_seconds()
+        asked: set[asyncio.Task[T]] = set()
+        try:
+            while True:
+                left = timedelta(seconds=end - self._clock.monotonic())
+                if left > timedelta(0) or not asked:
+                    asked.add(asyncio.create_task(ask(left)))
+                done, asked = await asyncio.wait(
+                    asked,
+                    timeout=self._timing.request.total_seconds(),
+                    return_when=asyncio.FIRST_COMPLETED,
+                )
+                if done:
+                    return done.pop().result()
+        finally:
+            await _end(asked)
 
     def _place_of(self, found: Lease) -> Predecessor | None:
         """Return in whose place the lead is taken from a holder."""
@@ -281,18 +377,13 @@ class LeaderElector:
         return Predecessor(found.run, found.incarnation, self._ended[1])
 
     def _is_free(self, found: Lease) -> bool:
-        """Return whether no process can still believe that it holds the Lease.
-
-        Ours is free, too: it is what a write of ours left whose answer was lost.
-        """
+        """Return whether no process can still believe that it holds the Lease."""
         now = self._clock.monotonic()
         seen = identity_of(found.meta)
         if seen != self._seen:
             duration = found.duration or self._timing.duration.total_seconds()
             self._seen, self._free_at = seen, now + duration
-        if found.holder in ("", self._identity):
-            return True
-        return now >= self._free_at or self._has_ended(found)
+        return not found.holder or now >= self._free_at or self._has_ended(found)
 
     def _has_ended(self, found: Lease) -> bool:
         """Return whether the process that holds it has ended."""
@@ -305,32 +396,31 @@ class LeaderElector:
             log.info("leader.ended", lease=str(self._key), identity=found.holder)
         return ended
 
-    async def _create(self) -> Lease | None:
-        """Write the first Lease of that name."""
-        self._predecessor = None  # the deleted Lease may have had others meanwhile
+    async def _create(self, within: timedelta) -> float:
+        """Write the first Lease of that name; returns when that was sent."""
         started = self._clock.monotonic()
-        spec = self._spec() | {
-            "acquireTime": micro_time(self._clock.now()),
-            "leaseTransitions": 0,
-        }
+        spec = self._taken(transitions=0)
         body = {"metadata": {"name": self._key.name, **self._metadata()}, "spec": spec}
-        try:
-            lease = await self._client.create(
-                LEASES, self._key.namespace, body, within=self._timing.request
-            )
-        except AlreadyExists:
-            return None
-        return self._keep(lease, started)
+        await self._client.create(LEASES, self._key.namespace, body, within=within)
+        return started
 
-    async def _lead(self, lease: Lease, worker: Callable[[], Awaitable[None]]) -> None:
+    async def _replace(self, found: Lease, within: timedelta) -> float:
+        """Take a free Lease by compare-and-swap; returns when that was sent."""
+        started = self._clock.monotonic()
+        spec = self._taken(transitions=found.transitions + 1)
+        body = {"metadata": self._metadata(), "spec": spec}
+        await self._client.patch(LEASES, self._key, body, cas=found.meta, within=within)
+        return started
+
+    async def _beside_renewals(self, work: Callable[[], Awaitable[None]]) -> None:
         """Work and renew side by side; whichever fails ends the other."""
         try:
             async with asyncio.TaskGroup() as group:
-                renewing = group.create_task(self._renew(lease))
-                # The worker runs in this task and not in one of the group: when this
+                renewing = group.create_task(self._renew(group))
+                # The work runs in this task and not in one of the group: when this
                 # task is cancelled, renewals go on until the work has ended.
                 try:
-                    await worker()
+                    await work()
                 finally:
                     renewing.cancel()
         except BaseExceptionGroup as failures:
@@ -341,64 +431,92 @@ class LeaderElector:
                 log.exception("worker.failed", exc_info=other)
             raise lost.exceptions[0] from None
 
-    async def _renew(self, lease: Lease) -> NoReturn:
+    async def _renew(self, group: asyncio.TaskGroup) -> NoReturn:
         """Renew until cancelled.
+
+        Args:
+            group: bears the renewals under way; what one raises ends the work.
 
         Raises:
             LeadershipLostError: another holds it, or the deadline is over.
         """
-        pause = self._timing.renew
-        while True:
-            await self._clock.sleep(min(pause, self._left()))
-            left = self._left()
-            if left <= timedelta(0):
-                self._lose(f"no renewal within {self._timing.renew_deadline}")
-            began = self._clock.monotonic()
-            try:
-                lease = await self._renew_once(lease, min(left, self._timing.request))
-                # After a conflict the Lease was only read.
-                pause = self._timing.renew if lease is self._lease else timedelta(0)
-            except NotFound:
-                self._lose("somebody deleted the lease")
-            except KubeError as error:
-                log.warning("leader.unrenewed", lease=str(self._key), error=str(error))
-                # A request that hung has used up the pause already.
-                passed = timedelta(seconds=self._clock.monotonic() - began)
-                pause = max(self._spread() - passed, timedelta(0))
-
-    async def _renew_once(self, lease: Lease, within: timedelta) -> Lease:
-        """Write a renewal; after a conflict find out whose the Lease is."""
+        pause = self._timing.renew if self._is_sure.is_set() else timedelta(0)
+        under_way: list[asyncio.Task[bool]] = []
         try:
-            return await self._write(lease, {}, within)
-        except Conflict:
-            found = await self._client.get(LEASES, self._key, within=within)
+            while True:
+                await self._clock.sleep(min(pause, self._left()))
+                if self._left() <= timedelta(0):
+                    self._lose(f"no renewal within {self._timing.renew_deadline}")
+                renewal = group.create_task(self._renew_once())
+                under_way = [one for one in under_way if not one.done()] + [renewal]
+                pause = await self._pause_after(renewal)
+        finally:
+            for one in under_way:
+                one.cancel()
+
+    async def _pause_after(self, renewal: "asyncio.Task[bool]") -> timedelta:
+        """Wait for a renewal's answer, but not for long; return when to send the next."""
+        began = self._clock.monotonic()
+        limit = min(self._timing.request, self._left())
+        await asyncio.wait({renewal}, timeout=limit.total_seconds())
+        if not renewal.done():
+            return timedelta(0)
+        if renewal.result():
+            return self._timing.renew
+        passed = timedelta(seconds=self._clock.monotonic() - began)
+        return max(self._spread() - passed, timedelta(0))
+
+    async def _renew_once(self) -> bool:
+        """Send a renewal; return whether it has been written.
+
+        Raises:
+            LeadershipLostError: another holds it.
+        """
+        started = self._clock.monotonic()
+        try:
+            await self._write_if_ours(self._spec())
+        except NotFound:
+            self._lose("somebody deleted the lease")
+        except KubeError as error:
+            log.warning("leader.unrenewed", lease=str(self._key), error=str(error))
+            return False
+        # Others saw the write at the earliest when it was sent.
+        self._renewed_at = max(self._renewed_at, started)
+        if self._left() > timedelta(0):
+            self._is_sure.set()
+        return True
+
+    async def _write_if_ours(self, spec: dict[str, object]) -> None:
+        """Change the Lease if it is ours, in whatever version.
+
+        Raises:
+            LeadershipLostError: it is another's.
+            KubeError: it is unknown whether it was written.
+        """
+        mine = {"op": "test", "path": _HOLDER, "value": self._identity}
+        fields = (
+            {"op": "add", "path": f"/spec/{name}", "value": value}
+            for name, value in spec.items()
+        )
+        try:
+            await self._client.patch(
+                LEASES,
+                self._key,
+                [mine, *fields],
+                within=self._timing.renew_deadline,
+            )
+        except Invalid:  # so the server calls a `test` that fails
+            found = await self._read()
             if found.holder != self._identity:
                 self._lose(f"it is held by {found.holder or 'nobody'}")
-            # A renewal of ours whose answer was lost, or a stranger's label.
-            return found
-
-    async def _write(
-        self, lease: Lease, spec: dict[str, object], within: timedelta | None = None
-    ) -> Lease:
-        """CAS the Lease to be ours from now on."""
-        started = self._clock.monotonic()
-        written = await self._client.patch(
-            LEASES,
-            self._key,
-            {"metadata": self._metadata(), "spec": self._spec() | spec},
-            cas=lease.meta,
-            within=within or self._timing.request,
-        )
-        return self._keep(written, started)
-
-    def _keep(self, lease: Lease, started: float) -> Lease:
-        # Others saw the write at the earliest when it was sent.
-        self._lease, self._renewed_at = lease, started
-        return lease
+            raise
 
     def _lose(self, why: str) -> NoReturn:
-        self._lease = None
-        log.error("leader.lost", lease=str(self._key), reason=why)
+        self._is_ours = False
+        if self._is_sure.is_set():
+            log.error("leader.lost", lease=str(self._key), reason=why)
+        else:
+            log.warning("leader.unconfirmed", lease=str(self._key), reason=why)
         raise LeadershipLostError(f"lease {self._key}: {why}")
 
     async def _guard(self) -> None:
@@ -414,19 +532,13 @@ class LeaderElector:
 
     async def _release(self) -> None:
         """Release the Lease if it is still ours, so that the next leader need not wait."""
-        if self._lease is None:
+        if not self._is_ours:
             return
-        lease, self._lease = self._lease, None
+        self._is_ours = False
         released = {"holderIdentity": "", "leaseDurationSeconds": 1}
         try:
-            await self._client.patch(
-                LEASES,
-                self._key,
-                {"spec": self._spec() | released},
-                cas=lease.meta,
-                within=self._timing.request,
-            )
-        except KubeError as error:
+            await self._write_if_ours(self._spec() | released)
+        except (KubeError, LeadershipLostError) as error:
             log.warning("leader.unreleased", lease=str(self._key), error=str(error))
         else:
             log.info("leader.released", lease=str(self._key))
@@ -446,6 +558,11 @@ class LeaderElector:
         place = self._predecessor
         told = render_holder(self._identity, own, place.name if place else "")
         return {"annotations": {ANNOTATION_HOLDER: told}}
+
+    def _taken(self, *, transitions: int) -> dict[str, object]:
+        """Render that the Lease is ours from now on."""
+        now = micro_time(self._clock.now())
+        return self._spec() | {"acquireTime": now, "leaseTransitions": transitions}
 
     def _spec(self) -> dict[str, object]:
         """Render that the Lease is ours, and renewed now."""

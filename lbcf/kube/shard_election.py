@@ -4,9 +4,9 @@ Who holds none is the standby of whichever leader ends next.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from lbcf.kube.leader_election import LeaderElector, wait_to_look
-from lbcf.kube.leases import Lease
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.journal import Predecessor
 
@@ -35,21 +35,29 @@ class ShardElector:
         Raises:
             LeadershipLostError: as `LeaderElector.run`.
         """
-        number, lease = await self._acquire()
-        elector = self._electors[number]
-        await elector.lead(lease, lambda: worker(number, elector.predecessor))
+        led = False
+        while not led:
+            number = await self._acquire()
+            elector = self._electors[number]
+            led = await elector.lead(partial(self._work, worker, number))
 
-    async def _acquire(self) -> tuple[int, Lease]:
-        """Try one Lease after the other until one is ours."""
+    async def _work(
+        self,
+        worker: Callable[[int, Predecessor | None], Awaitable[None]],
+        number: int,
+    ) -> None:
+        await worker(number, self._electors[number].predecessor)
+
+    async def _acquire(self) -> int:
+        """Try one Lease after the other until one is ours; returns the number of its shard."""
         count = len(self._electors)
         # Candidates that start together do not all go for the same.
         first = int(count * self._clock.jitter())
         try:
             while True:
                 for number in (n % count for n in range(first, first + count)):
-                    lease = await self._electors[number].attempt()
-                    if lease is not None:
-                        return number, lease
+                    if await self._electors[number].attempt():
+                        return number
                 await wait_to_look(self._electors, self._clock)
         finally:
             for elector in self._electors:

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.kube.client import KubeClient
 from lbcf.kube.dry_run import DryRunTransport
-from lbcf.kube.errors import AlreadyExists, Conflict, NotFound
+from lbcf.kube.errors import AlreadyExists, Conflict, Invalid, NotFound
 from lbcf.kube.kinds import PODS
 from lbcf.kube.list_watch import Selection
 from lbcf.runtime.metrics import DrySteps
@@ -89,6 +89,32 @@ async def test_patch_of_the_version_read_succeeds_once(
     with pytest.raises(Conflict):
         await api.patch(CONFIG_MAPS, key, {"data": {"x": "2"}}, cas=read.meta)
     assert first.meta == (await api.get(CONFIG_MAPS, key)).meta
+
+
+# A dry run takes merge patches alone.
+@pytest.mark.parametrize("api", ["tiny", REAL], indirect=True)
+async def test_json_patch_is_made_only_if_its_test_holds(
+    api: KubeClient, shop: str
+) -> None:
+    """Whatever the version; a member is set whether it was there or not."""
+    read = await api.create(CONFIG_MAPS, shop, named("a", holder="me"))
+    key = read.meta.key
+    await api.patch(CONFIG_MAPS, key, {"data": {"x": "0"}})
+
+    def claim(holder: str, value: str) -> list[dict[str, object]]:
+        """Set members if the holder is this one."""
+        return [
+            {"op": "test", "path": "/data/holder", "value": holder},
+            {"op": "add", "path": "/data/x", "value": value},
+            {"op": "add", "path": "/data/y", "value": value},
+        ]
+
+    await api.patch(CONFIG_MAPS, key, claim("me", "1"))
+    with pytest.raises(Invalid):
+        await api.patch(CONFIG_MAPS, key, claim("you", "2"))
+
+    whole = msgspec.json.decode(await api.get_raw(CONFIG_MAPS, key))
+    assert {"holder": "me", "x": "1", "y": "1"} == whole["data"]
 
 
 async def test_patch_does_not_touch_a_namesake(api: KubeClient, shop: str) -> None:

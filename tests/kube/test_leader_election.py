@@ -1,8 +1,8 @@
 """The elector: one leader at a time, whatever fails.
 
-Aspects: first come, take-over, deadline, lost answers, strangers, worker and renewer end
-together, release at the end, exit where the work does not stop. Virtual time; the last
-tests are on a real API server.
+Aspects: first come, take-over, deadline, lost answers, slow answers, dead connections,
+strangers, worker and renewer end together, release at the end, exit where the work does
+not stop. Virtual time; the last tests are on a real API server.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ import pytest
 
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
+from lbcf.kube.errors import Unavailable
 from lbcf.kube.leader_election import LeaderElector, LeadershipLostError, Timing
 from lbcf.kube.leases import LEASES, Lease
 from lbcf.kube.requests import ApiRequest
@@ -35,6 +36,67 @@ FIRST = timedelta(hours=1)
 def seconds(number: float) -> timedelta:
     """Spell a length of time."""
     return timedelta(seconds=number)
+
+
+class SlowApi(TinyApi):
+    """Takes its time for each write, and makes it whatever becomes of its sender.
+
+    Args:
+        seconds: until the answer.
+        stores_first: a write is stored, or refused, at once; otherwise just before its answer.
+
+    Attributes:
+        loses_every: one answer of so many is lost; 0: none.
+        sent: seconds at which writes were sent.
+    """
+
+    def __init__(self, seconds: float, *, stores_first: bool) -> None:
+        super().__init__()
+        self._seconds = seconds
+        self._stores_first = stores_first
+        self.loses_every = 0
+        self.sent: list[float] = []
+
+    async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
+        """Carry a request out; what it is waited for decides nothing."""
+        if self.fault is not None or request.method == "GET":
+            return await super().send(request, within)
+        self.sent.append(asyncio.get_running_loop().time())
+        is_lost = self.loses_every and not len(self.sent) % self.loses_every
+        writing = asyncio.create_task(self._write(request))
+        limit = within.total_seconds() if within else None
+        done, _ = await asyncio.wait({writing}, timeout=limit)
+        if not done:
+            raise Unavailable(f"{request}: no answer", sent=None)
+        if is_lost:
+            raise Unavailable(f"{request}: cut", sent=None)
+        return writing.result()
+
+    async def _write(self, request: ApiRequest) -> bytes:
+        if self._stores_first:
+            answer = self.perform(request)
+            await asyncio.sleep(self._seconds)
+            return answer
+        await asyncio.sleep(self._seconds)
+        return self.perform(request)
+
+
+class DeadConnection(TinyApi):
+    """Answers nothing on the connection of a request that is sent when told so.
+
+    Attributes:
+        is_dead: the next request is not answered; those beside it, and after it, are.
+    """
+
+    is_dead = False
+
+    async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
+        """Carry a request out, or let it hang."""
+        if not self.is_dead:
+            return await super().send(request, within)
+        self.is_dead = False
+        await asyncio.sleep(within.total_seconds() if within else 30)
+        raise Unavailable(f"{request}: no answer", sent=None)
 
 
 @attrs.define
@@ -379,6 +441,50 @@ class TestElection:
 
         run_virtual(main())
 
+    def test_name_is_not_kept_that_the_lease_does_not_tell(self) -> None:
+        """Of two writes the first one was made, which knew nothing of the holder's end."""
+        dead: set[int] = set()
+
+        class Late(TinyApi):
+            """Makes the first write of `two` only just before its second one."""
+
+            kept: ApiRequest | None = None
+
+            def perform(self, request: ApiRequest, *, at: int | None = None) -> bytes:
+                """Carry a request out."""
+                is_write = request.method == "PATCH"
+                if is_write and b'"two"' in (request.body or b"") and not dead:
+                    dead.add(1)
+                    self.kept = request
+                    raise Unavailable(f"{request}: cut", sent=None)
+                kept = self.kept if is_write else None
+                if kept is not None:
+                    self.kept = None
+                    super().perform(kept)
+                return super().perform(request, at=at)
+
+        stage = Stage(Late())
+
+        async def main() -> None:
+            await stage.kill(stage.start("dead", witness=Witness(1)))
+            elector = LeaderElector(
+                KubeClient(stage.api),
+                name="lbcf",
+                namespace="shop",
+                identity="two",
+                clock=stage.clock,
+                witness=Witness(2, ended=dead),
+                reads_later=True,
+            )
+            two = asyncio.create_task(elector.run(stage.working("two")))
+            while "+two" not in stage.told:  # noqa: ASYNC110 - nobody tells
+                await asyncio.sleep(1)
+            assert elector.predecessor is None
+            assert "two" == await stage.name_that_leads("two")
+            await ended(two)
+
+        run_virtual(main())
+
     def test_what_an_annotation_says_of_an_earlier_holder_is_void(
         self, stage: Stage
     ) -> None:
@@ -487,6 +593,21 @@ class TestLoss:
 
         run_virtual(main())
 
+    def test_renewal_that_fails_is_soon_made_again(self, stage: Stage) -> None:
+        """Nobody is reached for three seconds, whenever that begins."""
+
+        async def main() -> None:
+            one = stage.start("one")
+            for _ in range(20):
+                await asyncio.sleep(30.13)
+                stage.api.fault = Fault.UNSENT
+                await asyncio.sleep(3)
+                stage.api.fault = None
+            assert ["+one"] == stage.told
+            await ended(one)
+
+        run_virtual(main())
+
     def test_strangers_change_does_not_matter(self, stage: Stage) -> None:
         """A label put on the Lease is a conflict, but no loss."""
 
@@ -522,6 +643,152 @@ class TestLoss:
                 # It only looked: what is another's is not released either.
                 assert "two" == stage.holder()
                 assert stage.api.requests[-1].startswith("GET")
+
+        run_virtual(main())
+
+
+@pytest.mark.parametrize("stores_first", [True, False], ids=["stored", "queued"])
+@pytest.mark.parametrize("takes", [1.3, 3])
+class TestSlowWrites:
+    """An API server that answers writes of Leases late, for hours."""
+
+    def test_lone_candidate_leads_and_keeps_the_lead(
+        self, takes: float, *, stores_first: bool
+    ) -> None:
+        """Two answers after its start, and for as long as it works."""
+        stage = Stage(SlowApi(takes, stores_first=stores_first))
+
+        async def main() -> None:
+            one = stage.start("one")
+            await asyncio.sleep(2 * takes + 0.1)
+            assert ["+one"] == stage.told
+            await asyncio.sleep(600)
+            assert ["+one"] == stage.told
+            await ended(one)
+            assert "" == stage.holder()
+
+        run_virtual(main())
+
+    def test_of_two_candidates_one_leads(
+        self, takes: float, *, stores_first: bool
+    ) -> None:
+        """They come at once; the other follows when the Lease is released."""
+        stage = Stage(SlowApi(takes, stores_first=stores_first))
+
+        async def main() -> None:
+            tasks = {name: stage.start(name) for name in ("one", "two")}
+            await asyncio.sleep(4 * takes)
+            [told] = stage.told
+            first = told.removeprefix("+")
+            [second] = tasks.keys() - {first}
+            await asyncio.sleep(600)
+            assert [f"+{first}"] == stage.told
+            await ended(tasks[first])
+            await asyncio.sleep(2 * takes + 1)
+            assert [f"+{first}", f"-{first}", f"+{second}"] == stage.told
+            await ended(tasks[second])
+
+        run_virtual(main())
+
+    def test_dead_leader_is_replaced(self, takes: float, *, stores_first: bool) -> None:
+        """Its Lease is taken just after its duration, and led once that is renewed."""
+        stage = Stage(SlowApi(takes, stores_first=stores_first))
+
+        async def main() -> None:
+            stage.api.put(
+                PATH, {"spec": {"holderIdentity": "dead", "leaseDurationSeconds": 7}}
+            )
+            two = stage.start("two")
+            await asyncio.sleep(7 + 2 * takes + 0.1)
+            assert ["+two"] == stage.told
+            await ended(two)
+
+        run_virtual(main())
+
+    def test_lost_answers_cost_no_lead(
+        self, takes: float, *, stores_first: bool
+    ) -> None:
+        """One in three is lost."""
+        api = SlowApi(takes, stores_first=stores_first)
+        api.loses_every = 3
+        stage = Stage(api)
+
+        async def main() -> None:
+            one = stage.start("one")
+            await asyncio.sleep(600)
+            assert ["+one"] == stage.told
+            await ended(one)
+
+        run_virtual(main())
+
+    def test_late_answer_counts_from_when_its_renewal_was_sent(
+        self, takes: float, *, stores_first: bool
+    ) -> None:
+        """Others may have seen it then: the work has ended 5.5 s later."""
+        api = SlowApi(takes, stores_first=stores_first)
+        stage = Stage(api)
+
+        async def main() -> None:
+            one = stage.start("one", ending=seconds(0.5))
+            await asyncio.sleep(60)
+            api.fault = Fault.UNSENT
+            last = api.sent[-1]
+            await asyncio.sleep(last + 5.4 - 60)
+            assert ["+one"] == stage.told
+            await asyncio.sleep(0.7)
+            assert ["+one", "-one"] == stage.told
+            with pytest.raises(LeadershipLostError, match="no renewal within"):
+                await one
+
+        run_virtual(main())
+
+
+def test_lease_that_was_confirmed_too_late_is_not_worked_under() -> None:
+    """The process stood still while its renewal was under way: it renews once more."""
+    stage = Stage(SlowApi(2.5, stores_first=True))
+
+    async def main() -> None:
+        one = stage.start("one")
+        await asyncio.sleep(3.2)
+        assert [] == stage.told
+        stage.clock.advance(seconds(100))
+        await asyncio.sleep(600)
+        assert ["+one"] == stage.told
+        await ended(one)
+
+    run_virtual(main())
+
+
+class TestDeadConnection:
+    """A request without an answer is made again on another connection."""
+
+    def test_it_costs_no_lead(self) -> None:
+        """Whenever it dies."""
+        stage = Stage(api := DeadConnection())
+
+        async def main() -> None:
+            one = stage.start("one")
+            for _ in range(50):
+                await asyncio.sleep(10.1)
+                api.is_dead = True
+            await asyncio.sleep(10)
+            assert not api.is_dead
+            assert ["+one"] == stage.told
+            await ended(one)
+
+        run_virtual(main())
+
+    def test_it_keeps_no_candidate_waiting(self) -> None:
+        """It leads after one more request, which goes out a second later."""
+        stage = Stage(api := DeadConnection())
+        elector = stage.elector("one")
+
+        async def main() -> None:
+            api.is_dead = True
+            one = asyncio.create_task(elector.run(stage.working("one")))
+            await asyncio.sleep(1.1)
+            assert ["+one"] == stage.told
+            await ended(one)
 
         run_virtual(main())
 

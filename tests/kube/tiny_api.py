@@ -18,7 +18,7 @@ from typing import cast
 import msgspec
 
 from lbcf.kube.errors import Unavailable
-from lbcf.kube.requests import ApiRequest
+from lbcf.kube.requests import JSON_PATCH, ApiRequest
 from tests.kube.tiny_history import TOO_OLD, Change, History, Watch, bookmark, matcher
 from tests.kube.tiny_rules import (
     Json,
@@ -27,6 +27,7 @@ from tests.kube.tiny_rules import (
     created,
     ending,
     is_over,
+    json_patched,
     metadata_of,
     patched,
     place_of,
@@ -202,10 +203,13 @@ class TinyApi:
         return self._store(place_of(path), created(place, body, uid, self._now()))
 
     def _patch(self, request: ApiRequest, place: Place, body: Json) -> Json:
-        """Change an object by a merge patch; what changes nothing makes no version."""
+        """Change an object by a patch; what changes nothing makes no version."""
         found = self._found(request, place)
-        check_named(request, found, metadata_of(body))
-        whole = patched(request, place, found, body)
+        if request.content_type == JSON_PATCH:
+            whole = json_patched(request, found, cast("list[Json]", body))
+        else:
+            check_named(request, found, metadata_of(body))
+            whole = patched(request, place, found, body)
         self._hold(request, place, whole)
         if whole == found:
             return found

@@ -127,6 +127,26 @@ def patched(request: ApiRequest, place: Place, found: Json, body: Json) -> Json:
     return _checked(request, found, whole)
 
 
+def json_patched(request: ApiRequest, found: Json, operations: list[Json]) -> Json:
+    """Apply the operations `test` and `add` of a JSON patch (RFC 6902) to members.
+
+    Raises:
+        Invalid: a test fails.
+    """
+    change: Json = {}
+    for one in operations:
+        *way, name = str(one["path"]).strip("/").split("/")
+        here, there = found, change
+        for part in way:
+            here = cast("Json", here.get(part) or {})
+            there = cast("Json", there.setdefault(part, {}))
+        if one["op"] == "add":
+            there[name] = one["value"]
+        elif here.get(name) != one["value"]:
+            raise refused(request, HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid")
+    return merged(found, change)
+
+
 def with_conditions(found: Json, status: Json) -> Json:
     """Merge the conditions of a strategic patch among those there are, by their type."""
     known = cast("Json", found.get("status", {})).get("conditions") or []
