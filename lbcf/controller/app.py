@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -81,7 +81,7 @@ from lbcf.runtime.health import Check
 from lbcf.runtime.journal import Predecessor
 from lbcf.runtime.limiter import ConcurrencyLimiter, Limit, Shares
 from lbcf.runtime.queue import ReconnectNotifier, WorkQueue
-from lbcf.runtime.shutdown import until_asked
+from lbcf.runtime.shutdown import work_until_asked
 from lbcf.runtime.worker import Done, Result, Workers
 
 
@@ -456,26 +456,19 @@ class Controller:
         self._statuses.begin()
         if self._series is not None:
             self._series.begin()
-        rounds = [
-            asyncio.create_task(self._inheritance.take_the_rest()),
-            asyncio.create_task(self._resync.run()),
+        rounds: list[Coroutine[Any, Any, object]] = [
+            self._inheritance.take_the_rest(),
+            self._resync.run(),
+            self._endpoints.run(),
+            self._deregistrar_leases.run(),
         ]
         if self._parts.shard.number == 0:
-            rounds.append(asyncio.create_task(self._locker.sweep_forever()))
-        rounds += [
-            asyncio.create_task(self._endpoints.run()),
-            asyncio.create_task(self._deregistrar_leases.run()),
-        ]
-        for workers in self._workers:
-            workers.start()
-        await until_asked(stop, rounds)
-        for one in rounds:
-            one.cancel()
-        grace = self._parts.settings.grace
-        await asyncio.gather(
-            *rounds,
-            *(workers.stop(grace) for workers in self._workers),
-            return_exceptions=True,
+            rounds.append(self._locker.sweep_forever())
+        await work_until_asked(
+            stop,
+            rounds=rounds,
+            workers=self._workers,
+            grace=self._parts.settings.grace,
         )
 
     def _listen(self) -> None:

@@ -122,8 +122,9 @@ class LegacyLocks:
             async with slots:
                 return None if await self._take(record, key) else record
 
-        results = await asyncio.gather(*(tried(record) for record in records))
-        return [record for record in results if record is not None]
+        async with asyncio.TaskGroup() as tries:
+            results = [tries.create_task(tried(record)) for record in records]
+        return [record for one in results if (record := one.result()) is not None]
 
     async def _take(self, record: BackendRecord, key: str) -> bool:
         """Take one lock; False: the API server gave no answer."""

@@ -40,6 +40,7 @@ from lbcf.runtime.health import Check
 from lbcf.runtime.journal import Predecessor
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import ReconnectNotifier, WorkQueue
+from lbcf.runtime.shutdown import work_until_asked
 from lbcf.runtime.worker import Workers
 
 
@@ -240,15 +241,13 @@ class DeregistrarProgram:
         left = self._noted.begin(self._parts.incarnation, predecessor)
         if predecessor is not None:
             self._deregistrar.inherit(predecessor.name, predecessor.ended_at, left)
-        self._workers.start()
-        self._telling.start()
-        self._orphans.start()
-        self._cuts.start()
-        await stop.wait()
         grace = self._parts.settings.grace
-        await asyncio.gather(
-            self._workers.stop(grace),
-            self._telling.stop(grace),
-            self._orphans.stop(grace),
-        )
-        await self._cuts.stop(grace)
+        self._cuts.start()
+        try:
+            await work_until_asked(
+                stop,
+                workers=(self._workers, self._telling, self._orphans),
+                grace=grace,
+            )
+        finally:
+            await self._cuts.stop(grace)

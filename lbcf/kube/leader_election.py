@@ -249,8 +249,9 @@ class LeaderElector:
         try:
             await worker()
         finally:
+            # The guard stays until nothing works any more.
             self._on_leading(False)
-            guard.cancel()
+            await _end([guard])
 
     async def _acquire(self) -> None:
         """Try until the Lease is ours."""

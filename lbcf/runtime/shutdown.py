@@ -9,9 +9,10 @@ import contextlib
 import os
 import signal
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
+from datetime import timedelta
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 
@@ -62,6 +63,52 @@ def stop_on_signals(
         for number, previous in before.items():
             loop.remove_signal_handler(number)
             signal.signal(number, previous)
+
+
+class Stoppable(Protocol):
+    """What works in tasks of its own between two calls, such as `Workers`."""
+
+    def start(self) -> None:
+        """Begin."""
+
+    async def stop(self, grace: timedelta) -> object:
+        """Begin nothing more; cut what is not finished after the grace."""
+
+
+async def work_until_asked(
+    stop: asyncio.Event,
+    *,
+    rounds: Iterable[Coroutine[Any, Any, object]] = (),
+    workers: Sequence[Stoppable],
+    grace: timedelta,
+) -> None:
+    """Have rounds and workers go on until the process is to end, and then end.
+
+    None of their tasks is alive afterwards, whatever ends it: who is cancelled has lost its
+    Lease, and others may begin to work. Then nothing is given time to finish.
+
+    Args:
+        stop: set when it is to end.
+        rounds: they may end before, when they are through.
+        workers: finish what is under way.
+        grace: how long that may take.
+
+    Raises:
+        Exception: as `until_asked`.
+    """
+    running = [asyncio.create_task(one) for one in rounds]
+    left = timedelta(0)
+    try:
+        for one in workers:
+            one.start()
+        await until_asked(stop, running)
+        left = grace
+    finally:
+        for each in running:
+            each.cancel()
+        await asyncio.gather(
+            *running, *(one.stop(left) for one in workers), return_exceptions=True
+        )
 
 
 async def until_asked(

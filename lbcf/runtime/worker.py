@@ -113,6 +113,8 @@ class Workers(Generic[K]):
     async def stop(self, grace: timedelta) -> tuple[K, ...]:
         """Take no more keys, let those in work finish; cancel them after the grace.
 
+        Cancelled itself, it cancels them at once. However it ends, they have ended.
+
         Returns:
             The keys whose work was cut, the longest in work first.
         """
@@ -129,7 +131,7 @@ class Workers(Generic[K]):
             for task, key in cut.items():
                 _log.warning("work.cut", queue=self.queue.name, key=key, grace=grace)
                 task.cancel()
-        await asyncio.wait(running)
+            await asyncio.wait(running)
         return tuple(cut.values())
 
     async def _work(self) -> None:

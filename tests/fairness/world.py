@@ -9,9 +9,10 @@ what is called noisy, `serial...` does one thing at a time, any other answers af
 import asyncio
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Self, cast
 from urllib.parse import urlsplit
 
@@ -232,10 +233,15 @@ class World:
                 program = DeregistrarProgram(parts)
             reading = [asyncio.create_task(one.run()) for one in program.informers]
             stop = asyncio.Event()
-            working = asyncio.create_task(_work(program, stop))
+            working = asyncio.create_task(self.run(role, partial(_work, program, stop)))
             self._stack.push_async_callback(parts.drivers.close)
             self._stack.push_async_callback(_end, reading, working, stop)
         await asyncio.sleep(seconds)
+
+    async def run(self, role: str, work: Callable[[], Awaitable[None]]) -> None:
+        """Run the work of a process; without a Lease, as nobody else does it."""
+        del role
+        await work()
 
     def _parts(self, role: str) -> Dependencies:
         """Put together what a process works with, as `lbcf.process` does."""

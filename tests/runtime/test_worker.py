@@ -403,6 +403,34 @@ class TestStop:
         assert 3 == run_virtual(body())
         assert ["a cut"] == slow.ended
 
+    def test_cancelled_stop_waits_for_what_it_cut(self) -> None:
+        """Work that winds up after its end was asked for is not left behind."""
+        ended: list[float] = []
+        clock = VirtualClock()
+        queue: WorkQueue[str] = WorkQueue("test", clock)
+
+        async def wind_up(_key: str) -> Result:
+            """Need three seconds to end."""
+            try:
+                await asyncio.sleep(100)
+            finally:
+                await asyncio.sleep(3)
+                ended.append(clock.monotonic())
+            return Done()
+
+        async def body() -> float:
+            """Cancel the stop after two seconds."""
+            workers = Workers(queue, wind_up, 1, clock)
+            workers.start()
+            queue.add("a")
+            await asyncio.sleep(1)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(workers.stop(GRACE), 2)
+            return clock.monotonic()
+
+        assert 6 == run_virtual(body())
+        assert [6] == ended
+
     def test_stop_without_start_does_nothing(self) -> None:
         """Stopping what never ran is fine, and closes the queue."""
         scene = Scene()
