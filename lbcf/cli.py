@@ -8,15 +8,18 @@ import argparse
 import sys
 
 from collections.abc import Coroutine, Sequence
+from datetime import timedelta
 from functools import partial
 
 from lbcf import __version__
 from lbcf.admission import flags as admission_flags
 from lbcf.core.errors import LbcfError
 from lbcf.kube.leader_election import LeadershipLostError
-from lbcf.process import Build, StandBy, idle, run_process
+from lbcf.process import Build, Losses, StandBy, idle, run_process
+from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.flags import WRONG_USAGE, OneLineParser
 from lbcf.runtime.health import CannotListen
+from lbcf.runtime.shutdown import exit_on_sigterm
 from lbcf.settings import Settings, SettingsError, add_flags, read_settings
 
 
@@ -121,13 +124,15 @@ def _write_driver(argv: Sequence[str]) -> int:
 
 def _run_again_and_again(settings: Settings, build: Build, stand_by: StandBy) -> int:
     """Run a process to its end; from nothing each time that it has lost its Lease."""
-    while True:
-        try:
-            return _run(run_process(settings, build, stand_by))
-        except LeadershipLostError:
-            # Told in the log already. In a pod, exits that repeat are answered by pauses
-            # of up to five minutes (CrashLoopBackOff).
-            continue
+    losses, pause = Losses(SystemClock()), timedelta(0)
+    with exit_on_sigterm():
+        while True:
+            try:
+                return _run(run_process(settings, build, stand_by, pause))
+            except LeadershipLostError:
+                # Told in the log already. In a pod, exits that repeat are answered by
+                # pauses of up to five minutes (CrashLoopBackOff).
+                pause = losses.pause_after()
 
 
 def _run(process: Coroutine[None, None, int]) -> int:

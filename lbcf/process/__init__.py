@@ -17,6 +17,7 @@ from lbcf.process.host import (
     run_process,
     silence_of,
 )
+from lbcf.process.losses import Losses
 
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Build",
     "Dependencies",
     "Follower",
+    "Losses",
     "Program",
     "StandBy",
     "idle",

@@ -4,6 +4,7 @@ The program of the process says what to watch and what to do.
 """
 
 import asyncio
+import contextlib
 import os
 import platform
 
@@ -118,7 +119,10 @@ def idle(_parts: Dependencies) -> AbstractAsyncContextManager[None]:
 
 
 async def run_process(
-    settings: Settings, build: Build, stand_by: StandBy = idle
+    settings: Settings,
+    build: Build,
+    stand_by: StandBy = idle,
+    pause: timedelta = timedelta(0),
 ) -> int:
     """Run a process until it is told to end; returns its exit status.
 
@@ -127,6 +131,7 @@ async def run_process(
         build: makes its program; with several shards only once it leads one.
         stand_by: with several shards, what it does from its start in place of what the
             program does `beside` its work.
+        pause: waits that long, with probes served, before it reads or leads.
 
     Raises:
         LeadershipLostError: it led, and lost the Lease; all of its work has ended. To run
@@ -139,15 +144,35 @@ async def run_process(
     garbage.begin_run()
     logs.configure(settings.log_level, settings.log_format)
     failpoints.arm(os.environ.get(failpoints.VARIABLE))
+    with stop_on_signals() as asked:
+        try:
+            status = await _run(settings, build, stand_by, asked=asked, pause=pause)
+        except LeadershipLostError:
+            # Here, and no sooner: the signal may come while all that ends.
+            if not asked.is_set():
+                raise
+            status = 1
+    _log.info("process.ended", status=status)
+    return status
+
+
+async def _run(
+    settings: Settings,
+    build: Build,
+    stand_by: StandBy,
+    *,
+    asked: asyncio.Event,
+    pause: timedelta,
+) -> int:
+    """Run a process with all around it."""
     kubeconfig = str(settings.kubeconfig) if settings.kubeconfig else None
     connection = await connect(kubeconfig, settings.context)
     async with AsyncExitStack() as stack:
         stack.enter_context(spans.export_spans(f"lbcf-{settings.process}", os.environ))
-        asked = stack.enter_context(stop_on_signals())
         parts = await stack.enter_async_context(
             build_dependencies(settings, connection)
         )
-        host = Host(parts, build, asked)
+        host = Host(parts, build, asked, pause)
         await stack.enter_async_context(host.probes())
         await stack.enter_async_context(host.beside(stand_by))
         _log.info(
@@ -156,9 +181,7 @@ async def run_process(
             version=__version__,
             incarnation=parts.incarnation,
         )
-        status = await host.run()
-    _log.info("process.ended", status=status)
-    return status
+        return await host.run()
 
 
 class Host:
@@ -168,13 +191,21 @@ class Host:
         parts: what it works with.
         build: makes the program; called at once unless there are several shards.
         asked: set when the process is to end.
+        pause: before it reads or leads.
 
     Attributes:
         program: the program; None: it does not lead one of several shards yet.
     """
 
-    def __init__(self, parts: Dependencies, build: Build, asked: asyncio.Event) -> None:
+    def __init__(
+        self,
+        parts: Dependencies,
+        build: Build,
+        asked: asyncio.Event,
+        pause: timedelta = timedelta(0),
+    ) -> None:
         self._parts = parts
+        self._pause = pause
         self._build = build
         self.program: Program | None = None
         self._asked = asked
@@ -228,10 +259,22 @@ class Host:
         """Work, and keep everything around it alive until the work has ended."""
         watch, recorder = self.loop_watch, self._parts.recorder
         async with _background([watch.run(), recorder.run()]):
+            await self._wait_before()
+            if self._asked.is_set():
+                return 0
             if self.program is None:
                 recorder.is_silent = True
                 return await self._until_asked(self._lead_a_shard())
             return await self._run_whole(self.program)
+
+    async def _wait_before(self) -> None:
+        """Wait for the end of the pause, or until the process is to end."""
+        if not self._pause:
+            return
+        _log.warning("process.paused", pause=self._pause)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._pause.total_seconds()):
+                await self._asked.wait()
 
     async def _run_whole(self, program: Program) -> int:
         """Read, and then lead the only shard there is."""
@@ -268,14 +311,8 @@ class Host:
         asked.cancel()
         if not self._is_working:
             leading.cancel()
-        try:
+        with contextlib.suppress(asyncio.CancelledError):
             await leading
-        except asyncio.CancelledError:
-            return 0
-        except LeadershipLostError:
-            if not self._asked.is_set():
-                raise
-            return 1
         return 0
 
     def _elector(self, number: int = 0) -> LeaderElector:

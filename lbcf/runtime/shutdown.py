@@ -12,7 +12,7 @@ import signal
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from datetime import timedelta
 from types import FrameType
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import structlog
 
@@ -63,6 +63,26 @@ def stop_on_signals(
         for number, previous in before.items():
             loop.remove_signal_handler(number)
             signal.signal(number, previous)
+
+
+@contextlib.contextmanager
+def exit_on_sigterm() -> Iterator[None]:
+    """Have SIGTERM end the process at once wherever `stop_on_signals` does not listen yet.
+
+    Pid 1 of a container would ignore it there: its kernel drops what nobody handles.
+
+    Raises:
+        SystemExit: it came.
+    """
+
+    def leave(_number: int, _frame: FrameType | None) -> NoReturn:
+        raise SystemExit(1)
+
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 class Stoppable(Protocol):

@@ -143,7 +143,7 @@ async def test_leader_that_starts_again_does_not_wait_for_itself(stage: Stage) -
 async def test_leader_that_loses_its_lease_begins_anew_in_its_process(
     stage: Stage,
 ) -> None:
-    """Somebody else's name in the Lease ends its work, not its container."""
+    """Somebody else's name in the Lease ends its work, not its container; it pauses at the second."""
     leader = stage.processes["deregistrar"]
     await stage.until_working(leader)
     key = ObjectKey(stage.namespace, "lbcf-deregistrar")
@@ -153,3 +153,10 @@ async def test_leader_that_loses_its_lease_begins_anew_in_its_process(
     await stage.until_logged(leader, "work.started", 2)
     assert leader.runs
     assert leader.events("leader.lost")
+    assert not leader.events("process.paused")
+
+    await stage.client.patch(LEASES, key, stolen)
+
+    await stage.until_logged(leader, "work.started", 3)
+    assert leader.runs
+    assert leader.events("process.paused")
