@@ -181,8 +181,8 @@ async def connected(
         user_agent: who asks, as the server's audit log shows it.
         field_manager: who writes, as managedFields show it.
         limit: for one call, with all its attempts.
-        pool: connections at a time; each informer occupies one.
-        at_once: requests at a time, beside informers'.
+        pool: requests at a time; each informer has a connection beside them.
+        at_once: of these requests, those that end nothing.
         middleware: put between the verbs and the server.
     """
     transport = Transport(

@@ -78,7 +78,7 @@ class Secrets:
     """The Secrets that drivers name.
 
     Args:
-        client: of its own: watches occupy connections.
+        client: of its own: where many are named at once, many are asked for.
         clock: the time.
     """
 

@@ -35,7 +35,6 @@ ATTEMPTS: Final = 3
 PATIENCE: Final = timedelta(seconds=5)
 """A server that wants to be left alone for longer is told to the caller instead."""
 CALL_LIMIT: Final = timedelta(seconds=30)
-POOL: Final = 144
 AT_ONCE: Final = 32
 """Requests at a time, watches aside. More of them would only wait in the server, where
 nobody could say any more which of them goes first."""
@@ -43,6 +42,7 @@ KEPT: Final = 96
 """So many more if they end something. A busy API server answers its clients in
 proportion to what each has out: with 32 deletions at a time ours fell further behind the
 users' own with each second of a storm (2,000 pods: 4.5 s at the 99th percentile)."""
+POOL: Final = AT_ONCE + KEPT
 _FIRST_PAUSE = 0.1
 _CONNECT_SECONDS = 10.0
 _KEEP_ALIVE_SECONDS = 30.0
@@ -60,8 +60,8 @@ class Transport:
         clock: spreads the pauses between attempts.
         user_agent: who asks, as the server's audit log shows it.
         limit: for a whole `send`, with all its attempts, once it has a place.
-        pool: connections at a time; each open watch occupies one.
-        at_once: requests at a time, beside watches and what is kept for ends.
+        pool: requests at a time; each watch has a connection beside them.
+        at_once: of these requests, those that end nothing.
     """
 
     def __init__(
@@ -84,7 +84,6 @@ class Transport:
             *connection.headers,
         )
         self._limit = limit
-        self._pool = pool
         places = min(pool, at_once)
         self._places = PrioritySemaphore(places, kept=min(pool - places, KEPT))
         self._opened: aiohttp.ClientSession | None = None
@@ -232,7 +231,9 @@ class Transport:
         """Return the session; it can only be made where the loop runs."""
         if self._opened is None:
             connector = AbortingConnector(
-                limit=self._pool,
+                # With one, watches would take connections away from requests, which
+                # have their places.
+                limit=0,
                 keepalive_timeout=_KEEP_ALIVE_SECONDS,
                 ssl=self._connection.tls or True,
             )

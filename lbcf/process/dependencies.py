@@ -19,9 +19,8 @@ from lbcf.kube.dry_run import DryRunTransport
 from lbcf.kube.events import EventRecorder, Limits
 from lbcf.kube.metrics import RequestMetrics
 from lbcf.kube.requests import HttpTransport, Middleware
-from lbcf.kube.secrets import MOST as MOST_SECRETS
 from lbcf.kube.secrets import Secrets
-from lbcf.kube.transport import AT_ONCE, POOL
+from lbcf.kube.transport import AT_ONCE
 from lbcf.runtime.clock import Clock, SystemClock
 from lbcf.runtime.journal import FileJournal, Journal, NoJournal
 from lbcf.runtime.metrics import DrySteps, Metrics
@@ -165,10 +164,8 @@ def _drivers(
 async def _following(
     connection: Connection, clock: Clock, requests: RequestMetrics
 ) -> AsyncIterator[Secrets]:
-    """Make what follows Secrets; its watches have connections of their own."""
-    async with connected(
-        connection, clock, pool=MOST_SECRETS + POOL, middleware=requests.counting
-    ) as client:
+    """Make what follows Secrets; its many requests have places of their own."""
+    async with connected(connection, clock, middleware=requests.counting) as client:
         secrets = Secrets(client, clock)
         try:
             yield secrets

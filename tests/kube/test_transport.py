@@ -6,6 +6,7 @@ credentials, headers.
 
 import asyncio
 
+from contextlib import AsyncExitStack
 from datetime import timedelta
 
 import pytest
@@ -26,8 +27,27 @@ from lbcf.kube.errors import (
     UnreadableAnswer,
 )
 from lbcf.kube.list_watch import Selection
-from tests.kube.builders import THINGS, PromptClock, Thing, a_thing, key, thing_json
-from tests.kube.scripted import Answer, ScriptedServer, answer, page, refusal, running
+from lbcf.kube.requests import ApiRequest
+from lbcf.kube.transport import POOL, Transport
+from tests.kube.builders import (
+    THINGS,
+    PromptClock,
+    Thing,
+    a_thing,
+    bookmark,
+    key,
+    thing_json,
+)
+from tests.kube.scripted import (
+    Answer,
+    ScriptedServer,
+    answer,
+    page,
+    refusal,
+    running,
+    watch,
+)
+from tests.patience import PATIENCE
 from tests.steady import run_steadily
 
 
@@ -379,3 +399,22 @@ class TestRequests:
         await client.get(THINGS, key("web"))
 
         assert 1 == server.connections
+
+    async def test_watches_take_no_request_s_place(
+        self, server: ScriptedServer, clock: PromptClock
+    ) -> None:
+        """However many are open: what has to end is ended at once."""
+        streams = [watch(bookmark(1), ending="hang")] * POOL
+        server.script(*streams, THING)
+        silence = timedelta(seconds=PATIENCE)
+        things = "/apis/lbcf.test/v1/things"
+        async with (
+            Transport(server.connection, clock) as transport,
+            AsyncExitStack() as watches,
+        ):
+            for _ in streams:
+                opened = transport.stream(ApiRequest("GET", things), silence)
+                await watches.enter_async_context(opened)
+            await transport.send(ApiRequest("DELETE", f"{things}/web"))
+
+        assert "DELETE" == server.requests[-1].method
