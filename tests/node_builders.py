@@ -6,12 +6,14 @@ on node port 30080.
 
 from collections.abc import Mapping
 
+from lbcf.controller.endpoint_slices import slice_store
 from lbcf.core.model.node_backends import (
     NodeSelection,
     ServiceRef,
     ServiceSelection,
 )
 from lbcf.core.model.nodes import (
+    SERVICE_LABEL,
     EndpointSlice,
     LocalState,
     Node,
@@ -25,7 +27,7 @@ from lbcf.core.model.selectors import Selector
 from lbcf.core.model.values import Port, Uid
 from lbcf.kube.list_watch import Put
 from lbcf.kube.store import Store
-from tests.builders import a_group, a_key, a_meta, a_record, a_spec, seconds
+from tests.builders import NAMESPACE, a_group, a_key, a_meta, a_record, a_spec, seconds
 
 
 HTTP = Port(80)
@@ -125,9 +127,9 @@ def a_node_record(
 
 
 def slices_of(**states: LocalState) -> Store[EndpointSlice]:
-    """Make a store that has read what these nodes have of a lone port."""
-    slices: Store[EndpointSlice] = Store()
-    meta = a_meta("web-x", uid=Uid("u-x"))
+    """Make a store that has read what these nodes have of the everyday Service."""
+    slices = slice_store(NAMESPACE)
+    meta = a_meta("web-x", uid=Uid("u-x"), labels={SERVICE_LABEL: "web"})
     slices.apply(Put(EndpointSlice(meta, frozenset({""}), states)))
     return slices
 

@@ -393,8 +393,8 @@ class Reason(Explained):
     ENDPOINTS_UNREADABLE = (
         "EndpointsUnreadable",
         _READY,
-        "an EndpointSlice of the Service cannot be understood",
-        "who writes it?",
+        "an EndpointSlice of the namespace cannot be understood",
+        "who writes the one that the message names?",
     )
     ENDPOINTS_UNREAD = (
         "EndpointsUnread",

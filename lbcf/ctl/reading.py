@@ -12,12 +12,13 @@ from typing import Any, Final, TypeVar
 import attrs
 
 from lbcf.controller.bind_view import BindView
+from lbcf.controller.endpoint_slices import slice_store
 from lbcf.controller.snapshot import is_local
 from lbcf.controller.view import LIVING_PODS, View
 from lbcf.core.model.conditions import DRAINED_BY_HAND, find
 from lbcf.core.model.names import SYSTEM_NAMESPACE, bind_of
 from lbcf.core.model.node_backends import NodeSelection, ServiceSelection
-from lbcf.core.model.nodes import SERVICE_LABEL, EndpointSlice
+from lbcf.core.model.nodes import SERVICE_LABEL
 from lbcf.core.model.resources import BackendGroup, PodSelection, StaticSelection
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import Explanation, Reason
@@ -262,11 +263,11 @@ class Reading:
         names = ",".join(sorted({service.name for service in services}))
         chosen = Selection(self.namespace, f"{SERVICE_LABEL} in ({names})")
         page = await self._list(ENDPOINT_SLICES, chosen)
-        for service in services:
-            if self.missing_right(ENDPOINT_SLICES, service.namespace) is None:
-                slices: Store[EndpointSlice] = Store()
-                slices.replace(_slices_of(page, service))
-                self.view.endpoints.open(service, slices)
+        for namespace in {service.namespace for service in services}:
+            if self.missing_right(ENDPOINT_SLICES, namespace) is None:
+                slices = slice_store(namespace)
+                slices.replace(page)
+                self.view.endpoints.open(namespace, slices)
 
 
 def _depends_on_nodes(group: BackendGroup) -> bool:
@@ -274,17 +275,6 @@ def _depends_on_nodes(group: BackendGroup) -> bool:
     drained = find(group.status.conditions, DRAINED_BY_HAND)
     by_hand = drained is not None and drained.status is True
     return by_hand or isinstance(group.selection, NodeSelection)
-
-
-def _slices_of(page: Page[EndpointSlice], service: ObjectKey) -> Page[EndpointSlice]:
-    found = tuple(
-        one
-        for one in page.objects
-        if one.meta.key.namespace == service.namespace
-        and one.meta.labels.get(SERVICE_LABEL) == service.name
-    )
-    # Whose slice an unreadable one is nobody knows: each Service gets all of them.
-    return Page(found, page.unreadable, page.version)
 
 
 def not_found(reading: Reading, kind: Kind, key: ObjectKey) -> ObjectNotFound:

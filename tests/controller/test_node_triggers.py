@@ -24,7 +24,7 @@ from lbcf.kube.kinds import HasMeta
 from lbcf.kube.list_watch import Removed
 from lbcf.kube.store import Store
 from lbcf.wire.metadata import identity_of
-from tests.builders import a_driver, a_group, a_key, a_load_balancer, a_pod
+from tests.builders import NAMESPACE, a_driver, a_group, a_key, a_load_balancer, a_pod
 from tests.controller.views import Thing, obscure, show
 from tests.node_builders import (
     HTTP,
@@ -230,7 +230,7 @@ def test_service_of_no_group_brings_nobody() -> None:
 def test_under_local_a_node_without_endpoints_brings_nobody() -> None:
     """It has no part in the group, whatever becomes of it."""
     bench = set_up(a_service(local=True), a_node_group(), a_node_record(2))
-    bench.view.endpoints.open(SERVICE_KEY, slices_of(n1=READY))
+    bench.view.endpoints.open(NAMESPACE, slices_of(n1=READY))
 
     assert [WEB] == bench.tell(a_node(1))
     assert [WEB] == bench.tell(a_node(2))
@@ -297,7 +297,7 @@ def test_endpoints_that_are_not_read_yet_hold_the_group() -> None:
     bench = set_up(a_service(local=True), a_node_group(), a_node())
     before = take_snapshot(bench.view, a_node_group())
     slices = slices_of(n1=READY)
-    bench.view.endpoints.open(SERVICE_KEY, slices)
+    bench.view.endpoints.open(NAMESPACE, slices)
 
     assert "EndpointsUnread" == getattr(before, "reason", "")
     assert {"n1": READY} == scene_of(bench.view).local
@@ -310,7 +310,7 @@ def test_under_local_nodes_with_endpoints_or_records_are_looked_at() -> None:
     """Of a thousand others nothing is asked."""
     nodes = [a_node(n) for n in range(5)]
     bench = set_up(a_service(local=True), a_node_group(), a_node_record(2), *nodes)
-    bench.view.endpoints.open(SERVICE_KEY, slices_of(n1=READY))
+    bench.view.endpoints.open(NAMESPACE, slices_of(n1=READY))
 
     assert {"n1", "n2"} == scene_of(bench.view).nodes.keys()
 

@@ -1,5 +1,6 @@
 """A tenant who is administrator of one namespace, and tries to reach beyond it."""
 
+import asyncio
 import contextlib
 
 from collections.abc import AsyncIterator, Iterator
@@ -8,7 +9,7 @@ from pathlib import Path
 import attrs
 import pytest
 
-from lbcf.core.model.names import API_GROUP, LABEL_DRAINING
+from lbcf.core.model.names import ANNOTATION_TRAFFIC_POLICY, API_GROUP, LABEL_DRAINING
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient, connected
 from lbcf.kube.connection import connect
@@ -16,6 +17,7 @@ from lbcf.kube.errors import Forbidden, Invalid, NotFound
 from lbcf.kube.list_watch import Selection
 from lbcf.runtime.clock import SystemClock
 from tests.e2e import objects
+from tests.e2e.node_objects import SERVICES
 from tests.e2e.stage import Stage
 from tests.lab.cluster import Cluster
 from tests.lab.cluster.errors import KubectlError
@@ -339,3 +341,42 @@ async def test_load_balancer_of_a_neighbour_is_not_found(tenant: Tenant) -> None
             (objects.DRIVERS, ObjectKey(tenant.neighbour, "memory")),
         ):
             await stage.client.patch(kind, key, {"metadata": {"finalizers": None}})
+
+
+MANY = 150
+"""More than the controller has requests under way at any time."""
+
+
+async def test_local_services_of_one_keep_nobody_waiting(
+    bare: Stage, neighbour: str
+) -> None:
+    """However many a tenant has, those of others are registered and deregistered."""
+    await bare.start_driver()
+    slots = asyncio.Semaphore(16)
+
+    async def make(number: int) -> None:
+        name = f"web-{number}"
+        announced = {"name": name, "annotations": {ANNOTATION_TRAFFIC_POLICY: "Local"}}
+        service = {"metadata": announced, "spec": {"ports": [{"port": 80}]}}
+        meant = {"name": name, "port": {"port": 80}}
+        spec = {"loadBalancers": ["front"], "service": meant}
+        group = {"metadata": {"name": name}, "spec": spec}
+        async with slots:
+            await bare.client.create(SERVICES, neighbour, service)
+            await bare.client.create(objects.GROUPS, neighbour, group)
+
+    await asyncio.gather(*(make(number) for number in range(MANY)))
+    await bare.start("controller")
+    await bare.start("deregistrar")
+
+    async def all_are_told() -> bool:
+        page = await bare.client.list(objects.GROUPS, Selection(neighbour))
+        told = [group for group in page.objects if group.condition("Ready")]
+        return len(told) == MANY
+
+    await bare.until("each group says that it is not ready", all_are_told)
+    await bare.setting()
+    await bare.add_pod("a", "10.0.0.1")
+    await bare.until_registered("10.0.0.1:80")
+    await bare.delete(objects.GROUPS, "web")
+    await bare.until_registered()
