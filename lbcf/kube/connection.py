@@ -39,15 +39,20 @@ async def _keep_credentials() -> None:
     pass  # There is no source of newer ones.
 
 
+def _without_tls() -> None:
+    pass  # Plain http, or whom the system trusts.
+
+
 @attrs.frozen
 class Connection:
     """Where the API server is and how we show who we are.
 
     Attributes:
         host: base URL without a trailing slash.
-        tls: for https, with the CA and the client certificate; None for http.
+        tls: for https, with the CA and the client certificate, of now; None for http.
         authorization: the value of the header, fresh for each request.
-        renew: reads the credentials anew; called after a 401.
+        renew: reads the credentials and the CA anew; called after a 401, and where the
+            CA does not vouch for the server.
         server_name: what the server's certificate is issued to, if not to the host.
         proxy: URL of an HTTP proxy on the way.
         namespace: that is meant where none is named, as kubectl has it.
@@ -55,7 +60,7 @@ class Connection:
     """
 
     host: str
-    tls: ssl.SSLContext | None = None
+    tls: Callable[[], ssl.SSLContext | None] = _without_tls
     authorization: Callable[[], Awaitable[str | None]] = _anonymous
     renew: Callable[[], Awaitable[None]] = _keep_credentials
     server_name: str | None = None
@@ -107,22 +112,26 @@ def _from_pod(folder: Path) -> Connection:
             f"{_POD} cannot be used: KUBERNETES_SERVICE_HOST and "
             "KUBERNETES_SERVICE_PORT must both be set"
         )
-    token = _MountedToken(folder / "token")
+    account = _MountedAccount(folder)
     return Connection(
         host=f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}",
-        tls=_verifying(str(folder / "ca.crt"), _POD),
-        authorization=token.authorization,
-        renew=token.renew,
+        tls=account.tls,
+        authorization=account.authorization,
+        renew=account.renew,
         namespace=_namespace_in(folder),
     )
 
 
-class _MountedToken:
-    """A token in a file, which the kubelet replaces before it expires."""
+class _MountedAccount:
+    """A token and a CA in files, which the kubelet replaces before they expire."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._authority = ""
         self._read()
+
+    def tls(self) -> ssl.SSLContext:
+        return self._tls
 
     async def authorization(self) -> str:
         if asyncio.get_running_loop().time() >= self._read_again:
@@ -133,7 +142,13 @@ class _MountedToken:
         self._read()
 
     def _read(self) -> None:
-        self._header = f"Bearer {_read_mounted(self._path)}"
+        self._header = f"Bearer {_read_mounted(self._folder / 'token')}"
+        path = self._folder / "ca.crt"
+        authority = _read_mounted(path)
+        if authority != self._authority:
+            # Another context: the old one would go on to trust who was taken away.
+            self._tls = _verifying(str(path), _POD)
+            self._authority = authority
         self._read_again = asyncio.get_running_loop().time() + _TOKEN_SECONDS
 
 
@@ -216,9 +231,7 @@ async def _connection(
     configuration: Any, load: Callable[[], Awaitable[None]], source: str
 ) -> Connection:
     """Load the configuration, and tie later refreshes of it to the same values."""
-    with _brief_files():
-        await _checked(load(), source)
-        tls = _tls_context(configuration, source)
+    tls: ssl.SSLContext | None = None
 
     async def authorization() -> str | None:
         token = await _checked(
@@ -227,14 +240,15 @@ async def _connection(
         return token.strip() if isinstance(token, str) else None
 
     async def renew() -> None:
+        nonlocal tls
         with _brief_files():
             await _checked(load(), source)
-            if tls is not None:
-                _load_client_certificate(tls, configuration, source)
+            tls = _tls_context(configuration, source)
 
+    await renew()
     return Connection(
         host=configuration.host.rstrip("/"),
-        tls=tls,
+        tls=lambda: tls,
         authorization=authorization,
         renew=renew,
         server_name=configuration.tls_server_name,
@@ -275,7 +289,6 @@ def _verifying(ca: str | None, source: str) -> ssl.SSLContext:
 def _load_client_certificate(
     tls: ssl.SSLContext, configuration: Any, source: str
 ) -> None:
-    """Put the client certificate in, or a newer one: new connections use it."""
     if not configuration.cert_file:
         return
     try:

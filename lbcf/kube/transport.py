@@ -7,6 +7,7 @@ nothing of what was given up stays queued.
 """
 
 import asyncio
+import ssl
 
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -14,6 +15,7 @@ from datetime import timedelta
 from typing import Final, Self
 
 import aiohttp
+import attrs
 
 from lbcf.kube.connection import ConfigurationError, Connection
 from lbcf.kube.errors import (
@@ -50,6 +52,14 @@ _KEEP_ALIVE_SECONDS = 30.0
 not meet a connection that is being closed, nobody could say whether it was read."""
 _READ_BUFFER = 2**18
 _FIRST_ERROR = 300
+
+
+@attrs.frozen
+class _Credentials:
+    """How the server knows who asks, and how we know who answers."""
+
+    authorization: str | None
+    tls: ssl.SSLContext | None
 
 
 class Transport:
@@ -167,36 +177,41 @@ class Transport:
             sock_connect=_CONNECT_SECONDS,
             sock_read=silence.total_seconds(),
         )
-        header = await self._authorization(request)
+        used = await self._credentials(request)
         try:
             # Closed well, TLS would wait up to 30 s for the goodbye of a busy server.
             with abort_on_error(silence.total_seconds()):
-                async with self._request(request, header, timeout) as response:
+                async with self._request(request, used, timeout) as response:
                     if response.status >= _FIRST_ERROR or not _is_json(response):
                         raise _refusal(request, response, await response.read())
                     yield response.content.iter_any()
         except Unauthorized:
-            await self._newer_authorization(request, header)
+            await self._newer_credentials(request, used)
             raise
+        except aiohttp.ClientConnectorCertificateError as error:
+            await self._newer_credentials(request, used)
+            raise _unreachable(request, error) from error
         except (aiohttp.ClientError, OSError) as error:
             raise _unreachable(request, error) from error
 
     async def _attempt(self, request: ApiRequest) -> bytes:
-        """Send it once, and once more with newer credentials if these are refused."""
-        header = await self._authorization(request)
+        """Send it once, and once more with newer credentials where these do not do."""
+        used = await self._credentials(request)
         try:
-            return await self._once(request, header)
-        except Unauthorized:
-            newer = await self._newer_authorization(request, header)
-            if newer == header:
+            return await self._once(request, used)
+        except KubeError as error:
+            if not _needs_newer(error):
+                raise
+            newer = await self._newer_credentials(request, used)
+            if newer == used:
                 raise
         return await self._once(request, newer)
 
-    async def _once(self, request: ApiRequest, header: str | None) -> bytes:
+    async def _once(self, request: ApiRequest, used: _Credentials) -> bytes:
         """Send it and read the answer."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS)
         try:
-            async with self._request(request, header, timeout) as response:
+            async with self._request(request, used, timeout) as response:
                 body = await _body(request, response)
             settle_answered()
         except (aiohttp.ClientError, OSError) as error:
@@ -206,9 +221,10 @@ class Transport:
         return body
 
     def _request(
-        self, request: ApiRequest, header: str | None, timeout: aiohttp.ClientTimeout
+        self, request: ApiRequest, used: _Credentials, timeout: aiohttp.ClientTimeout
     ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
         """Put the request together."""
+        header = used.authorization
         headers = {} if header is None else {"Authorization": header}
         if request.body is not None:
             headers["Content-Type"] = request.content_type
@@ -222,6 +238,8 @@ class Transport:
             data=request.body,
             headers=headers,
             timeout=timeout,
+            # Connections that another context has made are not used.
+            ssl=used.tls or True,
             server_hostname=self._connection.server_name,
             proxy=self._connection.proxy,
             allow_redirects=False,
@@ -235,39 +253,46 @@ class Transport:
                 # have their places.
                 limit=0,
                 keepalive_timeout=_KEEP_ALIVE_SECONDS,
-                ssl=self._connection.tls or True,
             )
             self._opened = aiohttp.ClientSession(
                 connector=connector, headers=self._headers, read_bufsize=_READ_BUFFER
             )
         return self._opened
 
-    async def _authorization(self, request: ApiRequest) -> str | None:
+    async def _credentials(self, request: ApiRequest) -> _Credentials:
         try:
-            return await self._connection.authorization()
+            header = await self._connection.authorization()
+            return _Credentials(header, self._connection.tls())
         except ConfigurationError as error:
             raise Unavailable(f"{request}: {error}", sent=False) from error
 
-    async def _newer_authorization(
-        self, request: ApiRequest, refused: str | None
-    ) -> str | None:
+    async def _newer_credentials(
+        self, request: ApiRequest, used: _Credentials
+    ) -> _Credentials:
         """Read the credentials anew, unless another request has just done so."""
         async with self._renewing:
-            if await self._authorization(request) == refused:
+            if await self._credentials(request) == used:
                 try:
                     await self._connection.renew()
                 except ConfigurationError as error:
                     raise Unavailable(f"{request}: {error}", sent=False) from error
-            return await self._authorization(request)
+            return await self._credentials(request)
 
     def _pause(self, error: KubeError, number: int) -> timedelta:
         spread = _FIRST_PAUSE * 2.0**number * self._clock.jitter()
         return (error.retry_after or timedelta(0)) + timedelta(seconds=spread)
 
 
+def _needs_newer(error: KubeError) -> bool:
+    """Return whether newer credentials may help: one side does not believe the other."""
+    cause = error.__cause__
+    is_strange = isinstance(cause, aiohttp.ClientConnectorCertificateError)
+    return is_strange or isinstance(error, Unauthorized)
+
+
 def _is_repeatable(request: ApiRequest, error: KubeError) -> bool:
     """Return whether a second attempt can do no harm and need not wait for long."""
-    if not isinstance(error, Throttled | Unavailable):
+    if not isinstance(error, Throttled | Unavailable) or _needs_newer(error):
         return False
     if error.retry_after is not None and error.retry_after > PATIENCE:
         return False
@@ -325,5 +350,16 @@ def _unreachable(request: ApiRequest, error: Exception) -> Unavailable:
         | aiohttp.ConnectionTimeoutError
         | aiohttp.ClientHttpProxyError,
     )
-    text = (str(error) or type(error).__name__)[:TEXT_LIMIT]
+    text = _reason(error)[:TEXT_LIMIT]
     return Unavailable(f"{request}: {text}", sent=False if unsent else None)
+
+
+def _reason(error: Exception) -> str:
+    # Of a connection aiohttp's own text says where our context is in memory.
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        told: object = error.certificate_error
+    elif isinstance(error, aiohttp.ClientConnectorError):
+        told = error.os_error.strerror or error.os_error
+    else:
+        return str(error) or type(error).__name__
+    return f"cannot connect to {error.host}:{error.port}: {told}"

@@ -9,6 +9,8 @@ import sys
 import tempfile
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -20,7 +22,10 @@ from aiohttp import web
 from lbcf.kube.client import connected
 from lbcf.kube.connection import ConfigurationError, Connection, connect
 from lbcf.kube.errors import Unavailable
+from lbcf.kube.requests import ApiRequest
+from lbcf.kube.transport import Transport
 from tests.kube.builders import THINGS, PromptClock, a_thing, key, thing_json
+from tests.patience import PATIENCE
 
 
 def kubeconfig(folder: Path, user: dict[str, object], **cluster: object) -> str:
@@ -76,7 +81,7 @@ class TestKubeconfig:
 
         assert "http://127.0.0.1:1" == connection.host
         assert "Bearer secret" == await connection.authorization()
-        assert connection.tls is None
+        assert connection.tls() is None
 
     async def test_context(self, tmp_path: Path) -> None:
         """Another context is another server."""
@@ -200,9 +205,10 @@ class TestPod:
         connection = await connect(service_account=account)
 
         assert "https://[fd00::1]:443" == connection.host
-        assert connection.tls is not None
-        assert ssl.CERT_REQUIRED == connection.tls.verify_mode
-        assert 1 == len(connection.tls.get_ca_certs()), "no public CA vouches for it"
+        tls = connection.tls()
+        assert tls is not None
+        assert ssl.CERT_REQUIRED == tls.verify_mode
+        assert 1 == len(tls.get_ca_certs()), "no public CA vouches for it"
         assert "Bearer first" == await connection.authorization()
         assert "shop" == connection.namespace
 
@@ -235,6 +241,28 @@ class TestPod:
         monkeypatch.setattr(loop, "time", lambda: later)
 
         assert "Bearer second" == await connection.authorization()
+
+    async def test_authority_is_read_again_with_the_token(
+        self, account: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """One that was taken away is not believed for long, while none is asked for it.
+
+        One that stays keeps its connections.
+        """
+        loop = asyncio.get_running_loop()
+        connection = await connect(service_account=account)
+        first = connection.tls()
+        await connection.renew()
+        assert first is connection.tls()
+
+        trustme.CA().cert_pem.write_to_path(account / "ca.crt")
+        later = loop.time() + 61
+        monkeypatch.setattr(loop, "time", lambda: later)
+        await connection.authorization()
+        second = connection.tls()
+        assert first is not None
+        assert second is not None
+        assert first.get_ca_certs() != second.get_ca_certs()
 
     @pytest.mark.parametrize("name", ["token", "ca.crt"])
     async def test_missing_file_is_one_clear_line(
@@ -275,6 +303,27 @@ class TestPod:
         assert 0 == await finished.wait()
 
 
+@asynccontextmanager
+async def serving(tls: ssl.SSLContext) -> AsyncIterator[str]:
+    """Serve a thing at each path, on a connection of its own for each request."""
+
+    async def give(_request: web.Request) -> web.Response:
+        answer = web.json_response(thing_json("web", 1))
+        answer.force_close()
+        return answer
+
+    application = web.Application()
+    application.router.add_route("*", "/{path:.*}", give)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+    await site.start()
+    try:
+        yield f"https://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
 class TestTls:
     """A server that shows a certificate, and wants one."""
 
@@ -288,22 +337,12 @@ class TestTls:
     @staticmethod
     async def _host(ca: trustme.CA) -> AsyncIterator[str]:
         """A server that takes clients of that CA only."""
-
-        async def give(_request: web.Request) -> web.Response:
-            return web.json_response(thing_json("web", 1))
-
-        application = web.Application()
-        application.router.add_route("*", "/{path:.*}", give)
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         ca.issue_cert("127.0.0.1").configure_cert(tls)
         ca.configure_trust(tls)
         tls.verify_mode = ssl.CERT_REQUIRED
-        runner = web.AppRunner(application)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
-        await site.start()
-        yield f"https://127.0.0.1:{runner.addresses[0][1]}"
-        await runner.cleanup()
+        async with serving(tls) as host:
+            yield host
 
     @staticmethod
     def files(
@@ -361,6 +400,71 @@ class TestTls:
             await connection.renew()
 
             assert a_thing("web", 1) == await client.get(THINGS, key("web"))
+
+    @pytest.mark.parametrize("where", ["in a pod", "kubeconfig", "inline"])
+    async def test_rotated_authority_is_read_again(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
+    ) -> None:
+        """A process that stays goes on with the server that the new one vouches for."""
+        old, new = trustme.CA(), trustme.CA()
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        old.issue_cert("127.0.0.1").configure_cert(tls)
+        async with serving(tls) as host:
+            monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+            port = host.rpartition(":")[2]
+            monkeypatch.setenv("KUBERNETES_SERVICE_PORT", port)
+            connection = await self.connect(tmp_path, old, host, where)
+            async with connected(connection, PromptClock()) as client:
+                await client.get(THINGS, key("web"))
+                new.issue_cert("127.0.0.1").configure_cert(tls)
+                with pytest.raises(Unavailable, match="certificate verify failed"):
+                    await client.get(THINGS, key("web"))
+
+                self.write(tmp_path, new, host, where)
+                assert a_thing("web", 1) == await client.create(THINGS, "shop", {})
+
+                old.issue_cert("127.0.0.1").configure_cert(tls)
+                told = rf"cannot connect to 127.0.0.1:{port}: .*verify failed"
+                with pytest.raises(Unavailable, match=told):
+                    await client.get(THINGS, key("web"))
+
+    @staticmethod
+    def write(folder: Path, ca: trustme.CA, host: str, where: str) -> str | None:
+        """Write what names the cluster's CA; return the kubeconfig, None in a pod."""
+        path = folder / "ca.crt"
+        ca.cert_pem.write_to_path(path)
+        (folder / "token").write_text("secret")
+        named = {"certificate-authority": str(path)}
+        if where == "inline":
+            named = {"certificate-authority-data": encoded(path)}
+        found = kubeconfig(folder, {"token": "secret"}, server=host, **named)
+        return None if where == "in a pod" else found
+
+    async def connect(
+        self, folder: Path, ca: trustme.CA, host: str, where: str
+    ) -> Connection:
+        """Connect to a server of that CA."""
+        file = self.write(folder, ca, host, where)
+        return await connect(file, service_account=folder)
+
+    async def test_watch_has_the_authority_read_again_for_the_next_one(
+        self, tmp_path: Path
+    ) -> None:
+        """The informer opens watches anew; the next one knows the server."""
+        old, new = trustme.CA(), trustme.CA()
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        new.issue_cert("127.0.0.1").configure_cert(tls)
+        async with serving(tls) as host:
+            connection = await self.connect(tmp_path, old, host, "kubeconfig")
+            self.write(tmp_path, new, host, "kubeconfig")
+            request = ApiRequest("GET", "/")
+            silence = timedelta(seconds=PATIENCE)
+            async with Transport(connection, PromptClock()) as transport:
+                with pytest.raises(Unavailable, match="certificate verify failed"):
+                    async with transport.stream(request, silence):
+                        pass
+                async with transport.stream(request, silence):
+                    pass
 
     async def test_no_key_is_left_in_a_file(
         self, tmp_path: Path, ca: trustme.CA, monkeypatch: pytest.MonkeyPatch

@@ -92,7 +92,7 @@ def test_watch_that_is_given_up_is_closed_at_once() -> None:
     thread = threading.Thread(target=server.serve)
     thread.start()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(give_up_a_watch(Connection(server.host, tls=tls)))
+        runner.run(give_up_a_watch(Connection(server.host, tls=lambda: tls)))
     thread.join()
 
     assert server.is_left

@@ -137,7 +137,7 @@ async def at_once(count: int, act: Callable[[int], Awaitable[None]]) -> None:
 async def run(chosen: argparse.Namespace) -> None:
     """Wait for the start, write, and print the CPU seconds used."""
     connection = await connect(chosen.kubeconfig)
-    connector = aiohttp.TCPConnector(limit=AT_ONCE, ssl=connection.tls or True)
+    connector = aiohttp.TCPConnector(limit=AT_ONCE, ssl=connection.tls() or True)
     async with aiohttp.ClientSession(connector=connector) as session:
         loop = Loop(session, connection.host, chosen.namespace, chosen.owner)
         print("ready", flush=True)

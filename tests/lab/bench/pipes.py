@@ -48,7 +48,7 @@ class Pipes:
     async def _open(self) -> "_Pipe":
         """Make a connection."""
         reader, writer = await asyncio.open_connection(
-            self._host.hostname, self._host.port, ssl=self._connection.tls
+            self._host.hostname, self._host.port, ssl=self._connection.tls()
         )
         return _Pipe(reader, writer)
 

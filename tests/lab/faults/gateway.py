@@ -275,7 +275,7 @@ async def opened(
     """Give a gateway to an API server, as the user of the connection."""
     async with aiohttp.ClientSession(
         connection.host,
-        connector=aiohttp.TCPConnector(ssl=connection.tls or True, limit=0),
+        connector=aiohttp.TCPConnector(ssl=connection.tls() or True, limit=0),
         read_bufsize=LONGEST_LINE,
         auto_decompress=True,
     ) as upstream:
