@@ -16,13 +16,14 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from http import HTTPStatus
-from typing import Final, cast
+from typing import Final, Self, cast
 
 import attrs
 import structlog
 
 from lbcf.core.model.values import Uid
 from lbcf.deregistrar.drain_gate import DrainGate, GateMetrics
+from lbcf.runtime import open_files
 from lbcf.runtime.flags import BindAddress
 from lbcf.runtime.health import CannotListen
 
@@ -46,6 +47,17 @@ class Limits:
     bytes: int = 4096
     longest: int = 60
 
+    @classmethod
+    def within(cls, files: int) -> Self:
+        """Return the usual ones, where so many files may be open: half are for work."""
+        usual = cls()
+        return attrs.evolve(usual, connections=min(usual.connections, files // 2))
+
+    @property
+    def backlog(self) -> int:
+        """How many may wait to be let in: they are accepted all at once."""
+        return max(1, min(1024, self.connections // 4))
+
 
 _UID: Final = "[0-9a-f](?:[0-9a-f-]{0,61}[0-9a-f])?"
 _ASKED: Final = re.compile(
@@ -65,14 +77,14 @@ class GateServer:
     Args:
         gate: answers.
         series: counts.
-        limits: of all of them.
+        limits: of all of them; None: the usual ones, within the limit of open files.
     """
 
     def __init__(
         self, gate: DrainGate, series: GateMetrics, limits: Limits | None = None
     ) -> None:
         self.gate = gate
-        self.limits = limits or Limits()
+        self.limits = limits or Limits.within(open_files.limit())
         self._series = series
         self._peers: Counter[str] = Counter()
         self.open: set[Connection] = set()
@@ -108,13 +120,21 @@ class GateServer:
         loop = asyncio.get_running_loop()
         try:
             server = await loop.create_server(
-                lambda: Connection(self), address.host, address.port, backlog=1024
+                lambda: Connection(self),
+                address.host,
+                address.port,
+                backlog=self.limits.backlog,
             )
         except OSError as error:
             text = f"cannot listen on {address}: {error.strerror}"
             raise CannotListen(text) from error
         port: int = server.sockets[0].getsockname()[1]
-        _log.info("gate.serving", host=address.host or "*", port=port)
+        _log.info(
+            "gate.serving",
+            host=address.host or "*",
+            port=port,
+            connections=self.limits.connections,
+        )
         # A gate that accepts and never answers would hold every pod to the end of its grace.
         async with asyncio.TaskGroup() as tasks:
             answering = tasks.create_task(self.gate.run())

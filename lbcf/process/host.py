@@ -42,7 +42,7 @@ from lbcf.kube.leader_election import LeaderElector, LeadershipLostError
 from lbcf.kube.shard_election import ShardElector
 from lbcf.kube.store import Store
 from lbcf.process.dependencies import Dependencies, build_dependencies
-from lbcf.runtime import failpoints, garbage, health, logs, spans
+from lbcf.runtime import failpoints, garbage, health, logs, open_files, spans
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.health import Check, LoopWatch
 from lbcf.runtime.journal import Predecessor
@@ -142,6 +142,7 @@ async def run_process(
         ValueError: the failpoint that the environment asks for is none.
     """
     garbage.begin_run()
+    open_files.raise_limit()
     logs.configure(settings.log_level, settings.log_format)
     failpoints.arm(os.environ.get(failpoints.VARIABLE))
     with stop_on_signals() as asked:

@@ -16,7 +16,7 @@ import structlog
 
 from aiohttp import web
 
-from lbcf.runtime import logs
+from lbcf.runtime import logs, open_files
 from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.flags import BindAddress, OneLineParser, parse_bind_address
 from lbcf.runtime.shutdown import stop_on_signals
@@ -211,6 +211,7 @@ def run(
         check_exposed(chosen, files)
     except ValueError as error:
         parser.error(str(error))
+    open_files.raise_limit()
     logs.configure(chosen.log_level, chosen.log_format)
     try:
         asyncio.run(serve(made, chosen.bind_address, chosen.grace_period, files))

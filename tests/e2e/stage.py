@@ -143,6 +143,11 @@ class Stage:
         pod = ["env", "POD_IP=127.0.0.1"]
         return await self._run(process, [*apart, *pod, *self._argv(process, "")])
 
+    async def start_with_files(self, process: str, limit: str, *flags: str) -> Process:
+        """Start one with another limit of open files: soft and hard as prlimit(1) has them."""
+        argv = self._argv(process, "127.0.0.1", *flags)
+        return await self._run(process, ["prlimit", f"--nofile={limit}", *argv])
+
     def _argv(self, process: str, probed_at: str, *flags: str) -> list[str]:
         """Spell the command line of a process; it listens where nobody else does."""
         login = self.logins.get(process)

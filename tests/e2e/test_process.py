@@ -1,8 +1,11 @@
 """The processes themselves: how they start, end, take over and survive."""
 
 import asyncio
+import contextlib
 import signal
 import sys
+
+from collections.abc import AsyncIterator
 
 import aiohttp
 import pytest
@@ -274,3 +277,59 @@ async def test_probes_and_metrics(stage: Stage, process: str) -> None:
     assert f'leader_election_master_status{{name="lbcf-{process}"}} 1.0' in page
     assert "workqueue_depth" in page
     assert "lbcf_driver_calls_total" in page
+
+
+ASKERS = 400
+"""Of one pod at the drain gate; of one address it lets 512 in."""
+
+
+@contextlib.asynccontextmanager
+async def _asked_again_and_again(port: int, uid: str) -> AsyncIterator[list[bytes]]:
+    """Have many ask whether a pod is drained, as its waiters do; gives their answers."""
+    answers: list[bytes] = []
+
+    async def ask() -> None:
+        while True:
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                with contextlib.closing(writer):
+                    writer.write(
+                        f"GET /v1/pods/{uid}/drained HTTP/1.0\r\n\r\n".encode()
+                    )
+                    answers.append(await reader.readuntil(b"\r\n"))
+                    await reader.read()
+            await asyncio.sleep(0.05)
+
+    asking = [asyncio.create_task(ask()) for _ in range(ASKERS)]
+    try:
+        yield answers
+    finally:
+        for one in asking:
+            one.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+
+
+@pytest.mark.parametrize(("limit", "refuses"), [("256:4096", False), ("256:256", True)])
+async def test_askers_at_the_gate_leave_files_for_work(
+    bare: Stage, limit: str, refuses: bool
+) -> None:
+    """The soft limit, of which containers have little, is raised; a hard one is shared out."""
+    await bare.start_driver()
+    await bare.start("controller")
+    (port,) = free_ports(1)
+    gate = f"--drain-gate-bind-address=127.0.0.1:{port}"
+    deregistrar = await bare.start_with_files("deregistrar", limit, gate)
+    await bare.until_working(deregistrar)
+    await bare.setting()
+    pod = await bare.add_pod("a", "10.0.0.1")
+    await bare.until_registered("10.0.0.1:80")
+    async with _asked_again_and_again(port, pod.meta.uid) as answers:
+
+        async def all_have_asked() -> bool:
+            return len(answers) >= ASKERS
+
+        await bare.until("all have been answered at least once", all_have_asked)
+        await bare.terminate_pod("a")
+        await bare.until_registered()
+    assert refuses == any(b" 503 " in answer for answer in answers)
+    await bare.let_pod_go("a")

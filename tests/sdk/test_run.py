@@ -3,12 +3,13 @@
 import asyncio
 import contextlib
 import json
+import resource
 import signal
 import socket
 import sys
 
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -39,9 +40,10 @@ class Running:
         return status, [json.loads(line) for line in text.splitlines()]
 
 
-async def started(*flags: str) -> Process:
-    """Start the driver in memory with these flags."""
+async def started(*flags: str, under: Sequence[str] = ()) -> Process:
+    """Start the driver in memory with these flags, by another program if it is named."""
     return await asyncio.create_subprocess_exec(
+        *under,
         sys.executable,
         "-m",
         "webhooks.memory",
@@ -73,9 +75,9 @@ async def finished(*flags: str) -> tuple[int | None, str, str]:
 
 
 @contextlib.asynccontextmanager
-async def running(*flags: str) -> AsyncIterator[Running]:
+async def running(*flags: str, under: Sequence[str] = ()) -> AsyncIterator[Running]:
     """Run the driver on a free port until the test ends."""
-    process = await started("--bind-address", "127.0.0.1:0", *flags)
+    process = await started("--bind-address", "127.0.0.1:0", *flags, under=under)
     try:
         assert process.stderr is not None
         first = json.loads(await process.stderr.readline())
@@ -124,6 +126,14 @@ async def test_a_signal_ends_an_idle_driver(number: signal.Signals) -> None:
 
     assert 0 == status
     assert ["shutdown.requested", "driver.stopped"] == [e["event"] for e in logged]
+
+
+async def test_soft_limit_of_open_files_is_raised() -> None:
+    """Containers have little of it: callers and load balancers are connections."""
+    async with running(under=("prlimit", "--nofile=256:4096")) as driver:
+        limits = resource.prlimit(driver.process.pid, resource.RLIMIT_NOFILE)
+
+    assert (4096, 4096) == limits
 
 
 async def test_what_has_begun_is_answered_before_the_end() -> None:
