@@ -55,7 +55,10 @@ class Session:
     def owed(self, snapshot: Snapshot) -> Iterator[tuple[Kind, Offer, str]]:
         """Return the responses that are due, each with its nonce."""
         for kind, subscription in self.subscriptions.items():
-            offer = subscription.owed(snapshot[kind], self._held_back(kind, snapshot))
+            held_back = self._held_back(kind, snapshot)
+            if kind is Kind.LISTENER and self._is_early(held_back, snapshot):
+                continue
+            offer = subscription.owed(snapshot[kind], held_back)
             if offer is None:
                 continue
             if kind is Kind.CLUSTER:
@@ -76,6 +79,17 @@ class Session:
         if kind is Kind.CLUSTER:
             return clusters.held.keys() & listeners.held.keys() - snapshot[kind].keys()
         return frozenset()
+
+    def _is_early(self, held_back: AbstractSet[str], snapshot: Snapshot) -> bool:
+        """Tell whether an Envoy that starts is to be told of listeners later.
+
+        It begins to serve, and says that it is ready, with the first response about them: one
+        with none, or a part of them, would have it be ready with ports closed.
+        """
+        needs = (Kind.CLUSTER, Kind.ENDPOINTS)
+        return not self.subscriptions[Kind.LISTENER].is_greeted and any(
+            self.refusal(name, snapshot, needs) is None for name in held_back
+        )
 
     def has_all(self, name: str, snapshot: Snapshot) -> bool:
         """Tell whether the Envoy has a load balancer as it shall be, or has it no more."""

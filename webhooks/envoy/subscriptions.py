@@ -70,6 +70,7 @@ class Subscription:
         refused: what it does not take.
         offered: the response that it has not answered, and its nonce.
         is_open: whether it has asked for anything.
+        is_greeted: whether it had something when it came, or was sent a response since.
     """
 
     epoch: str
@@ -77,9 +78,9 @@ class Subscription:
     refused: dict[str, Refusal] = attrs.field(factory=dict, init=False)
     offered: Offer | None = attrs.field(default=None, init=False)
     is_open: bool = attrs.field(default=False, init=False)
+    is_greeted: bool = attrs.field(default=False, init=False)
     _all: bool = attrs.field(default=False, init=False)
     _names: set[str] = attrs.field(factory=set, init=False)
-    _greeted: bool = attrs.field(default=False, init=False)
     _alone: set[str] = attrs.field(factory=set, init=False)
     _again: set[str] = attrs.field(factory=set, init=False)
     _nonce: int = attrs.field(default=0, init=False)
@@ -115,7 +116,7 @@ class Subscription:
             self.is_open = True
             self._all = not asked.subscribe
             self.held.update(asked.has)
-            self._greeted = bool(asked.has)
+            self.is_greeted = bool(asked.has)
         self._subscribe(asked)
         accepted = self._answered(asked)
         # What was on its way before it was to be sent again does not count.
@@ -217,9 +218,9 @@ class Subscription:
             for name in self.held
             if name not in wanted and name not in held_back and self._is_due(name, "")
         }
-        if not changed and not gone and (self._greeted or not self._all):
+        if not changed and not gone and (self.is_greeted or not self._all):
             return None
-        self._greeted = True
+        self.is_greeted = True
         self._nonce += 1
         self.offered = self._cut(changed, gone)
         self._again -= self.offered.names
