@@ -16,16 +16,16 @@ from typing import Any, Self
 
 import attrs
 import pytest
-import trustme
 import yaml
 
 from lbcf.core.model import names
 from lbcf.core.model.values import ObjectKey
 from tests.e2e import objects
 from tests.e2e.stage import Process, Stage
-from tests.envoy.proxy import BINARY
+from tests.envoy.shipped import envoy_argv, pod, write_certificates
+from tests.envoy.shipped import objects as shipped
 from tests.lab.cluster.ports import free_ports
-from tests.lab.installed.install import MANIFESTS, ROOT
+from tests.lab.installed.install import ROOT
 from tests.lab.installed.quickstart import lines
 
 
@@ -35,14 +35,6 @@ SYSTEM = "kube-system"
 HEADING = "A load balancer for a Service"
 ADDRESS = "192.0.2.1"
 POD = "10.0.0.1"
-SHIPPED = MANIFESTS / "drivers" / "envoy"
-SERVICE = "lbcf-envoy.lbcf-system.svc"
-
-
-def shipped(name: str) -> dict[str, dict[str, Any]]:
-    """The shipped objects of a file, by kind."""
-    text = (SHIPPED / name).read_text()
-    return {one["kind"]: one for one in yaml.safe_load_all(text)}
 
 
 @attrs.frozen
@@ -120,37 +112,9 @@ async def handed_on(path: Path, port: int) -> AsyncIterator[None]:
         server.close()
 
 
-def write_certificates(folder: Path) -> None:
-    """Write those of both sides."""
-    authority = trustme.CA()
-    made = authority.issue_cert(SERVICE)
-    authority.cert_pem.write_to_path(folder / "ca.crt")
-    made.cert_chain_pems[0].write_to_path(folder / "tls.crt")
-    made.private_key_pem.write_to_path(folder / "tls.key")
-
-
-def envoy_argv(folder: Path, xds: Path) -> list[str | Path]:
-    """Write the shipped configuration of Envoys with files of ours; return what starts one."""
-    found = shipped("proxies.yaml")
-    text = found["ConfigMap"]["data"]["envoy.yaml"]
-    service = f"socket_address: {{address: {SERVICE}, port_value: 18000}}"
-    assert service in text
-    for theirs, ours in (
-        (service, f"pipe: {{path: {xds}}}"),
-        ("STRICT_DNS", "STATIC"),
-        ("/etc/lbcf/xds", str(folder)),
-    ):
-        text = text.replace(theirs, ours)
-    path = folder / "envoy.yaml"
-    path.write_text(text)
-    args = found["DaemonSet"]["spec"]["template"]["spec"]["containers"][0]["args"]
-    places = {"$(NODE_NAME)": "n1", "/etc/lbcf/envoy/envoy.yaml": path}
-    return [BINARY, *(str(places.get(one, one)) for one in args)]
-
-
 def driver_flags(folder: Path, serving: int, xds: int) -> list[str]:
     """Return the shipped flags of the driver, with files of ours."""
-    workload = shipped("deployment.yaml")["Deployment"]["spec"]["template"]["spec"]
+    workload = pod(shipped("deployment.yaml")["Deployment"])
     text = "\n".join(workload["containers"][0]["args"])
     for theirs, ours in (
         ("=:18000", f"=127.0.0.1:{xds}"),
@@ -187,7 +151,7 @@ async def started(stage: Stage, name: str, argv: Sequence[str | Path]) -> None:
 async def _node(bare: Stage) -> AsyncIterator[Node]:
     """All that ships is there: processes of ours, driver and LoadBalancerDriver, and an Envoy."""
     folder, cluster = bare.folder, bare.cluster
-    serving, xds = free_ports(2)
+    serving, xds, ready = free_ports(3)
     write_certificates(folder)
     driver = shipped("deployment.yaml")["LoadBalancerDriver"]
     driver["spec"]["url"] = f"http://127.0.0.1:{serving}"
@@ -198,7 +162,8 @@ async def _node(bare: Stage) -> AsyncIterator[Node]:
     await started(bare, "envoy-driver", [*bare.recorded("webhooks.envoy"), *flags])
     async with Node.up() as node, handed_on(socket, xds):
         cluster.kubectl("apply", "-f", "-", stdin=both)
-        await started(bare, "envoy", node.command(*envoy_argv(folder, socket)))
+        argv = envoy_argv(folder, f"pipe: {{path: {socket}}}", ready)
+        await started(bare, "envoy", node.command(*argv))
         await bare.start("controller")
         await bare.start("deregistrar")
         try:

@@ -72,6 +72,7 @@ def bootstrap(
         "transport_api_version": "V3",
         "grpc_services": [service],
     }
+    ads = {"ads": {}, "resource_api_version": "V3", "initial_fetch_timeout": "0s"}
     stranger = {
         "name": "stranger",
         "type": "STATIC",
@@ -85,8 +86,8 @@ def bootstrap(
                 "transport_api_version": "V3",
                 "grpc_services": [service],
             },
-            "cds_config": {"ads": {}, "resource_api_version": "V3"},
-            "lds_config": {"ads": {}, "resource_api_version": "V3"},
+            "cds_config": ads,
+            "lds_config": ads,
         },
         "cluster_manager": {"load_stats_config": load_stats} if reports else {},
         "static_resources": {"clusters": [driver, stranger]},

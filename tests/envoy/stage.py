@@ -28,6 +28,7 @@ from tests.patience import PATIENCE
 from tests.webhooks import requests
 from webhooks.envoy.driver import EnvoyDriver
 from webhooks.envoy.keeper import Keeper
+from webhooks.envoy.management import Files
 from webhooks.envoy.store import Store
 
 
@@ -95,12 +96,16 @@ class Stage:
                     await driver.stop()
 
     async def driver(
-        self, folder: Path | None = None, patience: timedelta = PATIENT
+        self,
+        folder: Path | None = None,
+        patience: timedelta = PATIENT,
+        files: Files | None = None,
     ) -> EnvoyDriver:
         """Start a driver, which waits so long for what Envoys acknowledge."""
         keeper = Keeper(
             Store(folder or self.folder),
             BindAddress("127.0.0.1", self.port),
+            files,
             forget_after=LONG,
             clock=self.clock,
         )

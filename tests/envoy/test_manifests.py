@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import trustme
 import yaml
 
 from lbcf.core.model.services import derive
@@ -16,27 +15,12 @@ from lbcf.core.reasons import Explanation
 from lbcf.sdk.run import check_exposed, credential_files, driver_parser
 from lbcf.wire.kube import parse_service
 from lbcf.wire.services import parse_class
-from tests.envoy.proxy import BINARY
+from tests.envoy.shipped import SERVICE, envoy_argv, objects, pod, write_certificates
 from tests.manifests.documents import EXAMPLES, ROOT
 from webhooks.envoy.__main__ import DEFAULT_PORT, add_flags, make_driver
 from webhooks.envoy.attributes import parse_attributes
 from webhooks.envoy.balancers import parse_identity
 from webhooks.envoy.driver import EnvoyDriver
-
-
-FOLDER = ROOT / "manifests" / "drivers" / "envoy"
-
-
-def objects(name: str) -> dict[str, dict[str, Any]]:
-    """Return the objects of a file, by kind."""
-    text = (FOLDER / name).read_text()
-    return {one["kind"]: one for one in yaml.safe_load_all(text)}
-
-
-def pod(workload: dict[str, Any]) -> dict[str, Any]:
-    """Return what a workload runs in."""
-    found: dict[str, Any] = workload["spec"]["template"]["spec"]
-    return found
 
 
 def test_the_driver_takes_its_flags() -> None:
@@ -63,21 +47,12 @@ def test_the_driver_takes_its_flags() -> None:
 @pytest.mark.envoy
 async def test_envoy_takes_its_configuration(tmp_path: Path) -> None:
     """It names the driver's Service and port, and a real Envoy finds nothing wrong."""
-    found = objects("proxies.yaml")
-    text = found["ConfigMap"]["data"]["envoy.yaml"]
-    ca = trustme.CA()
-    made = ca.issue_cert("lbcf-envoy.lbcf-system.svc")
-    ca.cert_pem.write_to_path(tmp_path / "ca.crt")
-    made.cert_chain_pems[0].write_to_path(tmp_path / "tls.crt")
-    made.private_key_pem.write_to_path(tmp_path / "tls.key")
-    path = tmp_path / "envoy.yaml"
-    path.write_text(text.replace("/etc/lbcf/xds", str(tmp_path)))
-    container = pod(found["DaemonSet"])["containers"][0]
-    places = {"$(NODE_NAME)": "n1", "/etc/lbcf/envoy/envoy.yaml": str(path)}
-    args = [places.get(one, one) for one in container["args"]]
+    text = objects("proxies.yaml")["ConfigMap"]["data"]["envoy.yaml"]
+    write_certificates(tmp_path)
+    binary, *args = envoy_argv(tmp_path, "pipe: {path: /nowhere}", 1)
 
     child = await asyncio.create_subprocess_exec(
-        *(BINARY, "--mode", "validate", *args),
+        *(binary, "--mode", "validate", *args),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
@@ -87,6 +62,7 @@ async def test_envoy_takes_its_configuration(tmp_path: Path) -> None:
     service = objects("deployment.yaml")["Service"]
     ports = {one["name"]: one["port"] for one in service["spec"]["ports"]}
     where = f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc"
+    assert where == SERVICE
     assert f"{{address: {where}, port_value: {ports['xds']}}}" in text
 
 
