@@ -167,6 +167,11 @@ async def test_an_orderly_end_is_no_error(stage: Stage, client: ClientSession) -
     async with process(stage) as driver:
         await stage.envoy()
         await call(client, driver.url, "createLoadBalancer", stage.create())
+        ensure, drain = (
+            one("one", "198.18.0.1:80") for one in (stage.ensure, stage.drain)
+        )
+        await call(client, driver.url, "ensureBackend", ensure)
+        await call(client, driver.url, "drainBackend", drain)
         await asyncio.sleep(INTERVAL)  # load reports flow, too
         driver.child.terminate()
         assert driver.child.stderr is not None

@@ -12,6 +12,7 @@ from tests.envoy.node import Node
 from tests.envoy.proxy import FLEET
 from tests.envoy.stage import LONG, Stage
 from tests.haproxy.waiting import until
+from tests.lab.cluster.ports import free_ports
 from webhooks.envoy import fleets as module
 from webhooks.envoy import messages, subscriptions
 from webhooks.envoy.errors import TurnedAway, TurnedAwayFor
@@ -50,7 +51,7 @@ async def test_a_change_before_the_task_has_begun_is_heard() -> None:
     """What is awaited counts from when it was asked for, not from its first step."""
     fleet = Fleet("edge")
     waiting = asyncio.ensure_future(fleet.change())
-    fleet.tell()
+    fleet.heard()
 
     async with asyncio.timeout(5):
         await waiting
@@ -364,10 +365,15 @@ def test_each_reason_is_told_once_a_minute(capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.envoy
 async def test_reports_are_kept_of_load_balancers_alone(stage: Stage) -> None:
-    """An Envoy reports all of its clusters, those of its own configuration, too."""
+    """Of those with a member that drains; an Envoy reports all of its clusters."""
     driver = await stage.driver()
     await stage.envoy()
-    await driver.create_load_balancer(stage.create())
+    other = f"127.0.0.1:{free_ports(1)[0]}"
+    for number, listen in enumerate((other, stage.listen)):
+        stage.listen = listen
+        await driver.create_load_balancer(stage.create(f"lb{number}"))
+        await driver.ensure_backend(stage.ensure(f"m{number}", "198.18.0.1:80"))
+    await driver.drain_backend(stage.drain("m1", "198.18.0.1:80"))
     known = driver.keeper.fleets.fleet(FLEET)
 
     def reported() -> set[str]:

@@ -6,7 +6,9 @@ is on disk: a driver that starts waits for them as well.
 """
 
 import asyncio
+import contextlib
 
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from datetime import timedelta
 
@@ -20,7 +22,7 @@ from webhooks.envoy.errors import (
     TurnedAway,
     TurnedAwayFor,
 )
-from webhooks.envoy.loads import Reporting
+from webhooks.envoy.loads import IDLE_INTERVAL, INTERVAL, Reporting
 from webhooks.envoy.messages import Node
 from webhooks.envoy.resources import Kind, Resource, Snapshot
 from webhooks.envoy.sessions import Session
@@ -46,6 +48,7 @@ class Fleet:
         sessions: streams that are open.
         reports: by `node.id`, its streams of load reports.
         left_at: Envoys without a stream, and since when.
+        draining: names of load balancers with a member that drains.
     """
 
     name: str
@@ -55,7 +58,9 @@ class Fleet:
     sessions: set[Session] = attrs.field(factory=set)
     reports: dict[str, list[Reporting]] = attrs.field(factory=dict)
     left_at: dict[str, float] = attrs.field(factory=dict)
+    draining: set[str] = attrs.field(factory=set, init=False)
     _changed: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    _due: set[asyncio.Event] = attrs.field(factory=set, init=False)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -72,16 +77,37 @@ class Fleet:
         has_resources = any(self.resources.values())
         return bool(has_resources or self.sessions or self.reports or self.left_at)
 
+    @property
+    def report_every(self) -> float:
+        """How often load reports are needed, in seconds: drains alone wait for them."""
+        return INTERVAL if self.draining else IDLE_INTERVAL
+
+    @contextlib.contextmanager
+    def streaming(self) -> Iterator[asyncio.Event]:
+        """Return what is set whenever streams are to look at what they owe, for a block."""
+        due = asyncio.Event()
+        self._due.add(due)
+        try:
+            yield due
+        finally:
+            self._due.discard(due)
+
     def tell(self) -> None:
-        """Wake all who wait for a change."""
+        """Have each stream look at what it owes: as many steps as there are Envoys."""
+        for due in self._due:
+            due.set()
+        self.heard()
+
+    def heard(self) -> None:
+        """Wake the operations that wait for an Envoy to say, or be, something else."""
         self._changed.set()
         self._changed = asyncio.Event()
 
     def change(self) -> Coroutine[None, None, bool]:
-        """Return what waits for the next change, from now on.
+        """Return what waits until something is heard next, from now on.
 
-        A coroutine function would look at the event only when its task begins: a change
-        between would be lost, and with it what an Envoy is owed.
+        A coroutine function would look at the event only when its task begins: what is heard
+        between would be lost.
         """
         return self._changed.wait()
 
@@ -89,13 +115,20 @@ class Fleet:
         """Have a load balancer be so."""
         for one in resources:
             self.resources[one.kind][one.name] = one
+            if one.kind is Kind.ENDPOINTS:
+                self._note(one.name, drains=bool(one.draining))
         self.tell()
 
     def take_away(self, name: str) -> None:
         """Have a load balancer be no more."""
         for known in self.resources.values():
             known.pop(name, None)
+        self._note(name, drains=False)
         self.tell()
+
+    def _note(self, name: str, *, drains: bool) -> None:
+        """Note whether a load balancer has members that drain."""
+        (self.draining.add if drains else self.draining.discard)(name)
 
     def left(
         self, name: str, address: str, settling: float
@@ -116,26 +149,16 @@ class Fleet:
             if drained_at is not None:  # else it has no such member
                 known_at = since.get(session.envoy, drained_at)
                 since[session.envoy] = max(known_at, drained_at)
-        found = {
-            envoy: self._reported(envoy, name, address, at + settling)
-            for envoy, at in since.items()
-        }
+        # While one restarts hot it is two processes, each with streams of its own.
+        processes = Counter(session.envoy for session in self.sessions)
+        found: dict[str, int | None] = {}
+        for envoy, at in since.items():
+            reports = self.reports.get(envoy, ())
+            counts = [one.left(name, address, at + settling) for one in reports]
+            known = [one for one in counts if one is not None]
+            is_whole = len(known) == len(counts) >= processes[envoy]
+            found[envoy] = sum(known) if is_whole else None
         return {envoy: count for envoy, count in found.items() if count != 0}
-
-    def _reported(
-        self, envoy: str, name: str, address: str, since: float
-    ) -> int | None:
-        """Return what an Envoy has left at an address; None: it has not reported since.
-
-        While it restarts hot it is two processes, each with streams of its own, and both have
-        to report.
-        """
-        processes = sum(one.envoy == envoy for one in self.sessions)
-        reports = self.reports.get(envoy, ())
-        counts = [one.left(name, address, since) for one in reports]
-        if len(counts) < processes or None in counts:
-            return None
-        return sum(one for one in counts if one is not None)
 
     def objection(
         self, name: str, absent: Sequence[str], *, members_alone: bool
@@ -262,7 +285,7 @@ class Fleets:
             del fleet.left_at[envoy]
         if gone:
             self._unsaved.set()
-            fleet.tell()
+            fleet.heard()
             self.tidy(fleet)
         return sorted(fleet.left_at)
 
@@ -281,7 +304,7 @@ class Fleets:
         fleet.sessions.add(session)
         fleet.left_at.pop(session.envoy, None)
         self._unsaved.set()
-        fleet.tell()
+        fleet.heard()
 
     def leave(self, fleet: Fleet, session: Session) -> None:
         """Have a stream count no more.
@@ -293,7 +316,7 @@ class Fleets:
         if may_serve and session.envoy not in fleet.connected():
             fleet.left_at[session.envoy] = self.now()
         self._unsaved.set()
-        fleet.tell()
+        fleet.heard()
         self.tidy(fleet)
 
     def report(self, node: Node) -> Reporting:

@@ -1,13 +1,15 @@
 """What is under way at each member, as the Envoys report it (LRS). Pure."""
 
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 
 import attrs
 
 
 INTERVAL = 0.5
-"""Seconds between two reports of an Envoy."""
+"""Seconds between two reports of an Envoy while a member of its fleet drains."""
+
+IDLE_INTERVAL = 10.0
+"""The same while none does, and nobody needs them."""
 
 
 @attrs.frozen
@@ -24,13 +26,9 @@ class Load:
 
 
 Report = Mapping[str, Mapping[str, Load]]
-"""By cluster and address. An address that had nothing is left out, a cluster that Envoy
-does not count yet as well: it begins with that only at the report after it came."""
-
-
-def of_ours(report: Report, names: AbstractSet[str]) -> Report:
-    """Return what a report says of load balancers that there are."""
-    return {name: loads for name, loads in report.items() if name in names}
+"""By cluster and address, of load balancers with a member that drains. An address that had
+nothing is left out, a cluster that Envoy does not count yet as well: it begins with that only
+at the report after it came."""
 
 
 @attrs.define(eq=False)

@@ -19,9 +19,8 @@ from webhooks.envoy import messages
 from webhooks.envoy.balancers import is_fleet
 from webhooks.envoy.errors import TurnedAway, TurnedAwayFor
 from webhooks.envoy.fleets import Fleet, Fleets
-from webhooks.envoy.loads import Reporting, of_ours
+from webhooks.envoy.loads import Reporting
 from webhooks.envoy.messages import Message, Node
-from webhooks.envoy.resources import Kind
 from webhooks.envoy.sessions import Session, opened
 from webhooks.envoy.store import Step
 
@@ -107,7 +106,7 @@ class Management:
         epoch: of the state.
         files: for TLS in both directions; None: none, for loopback.
         step: is told of each response before it is sent, so that tests can end there.
-        closing: set when streams are to end because the driver does.
+        is_closing: whether streams are to end because the driver does.
     """
 
     address: BindAddress
@@ -115,7 +114,7 @@ class Management:
     epoch: str
     files: Files | None
     step: Step
-    closing: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    is_closing: bool = attrs.field(default=False, init=False)
     _server: Any = attrs.field(default=None, init=False)
     _complained_at: dict[TurnedAwayFor, float] = attrs.field(factory=dict, init=False)
 
@@ -145,7 +144,9 @@ class Management:
 
     async def close(self) -> None:
         """End all streams; Envoys keep what they have."""
-        self.closing.set()
+        self.is_closing = True
+        for fleet in self.fleets:
+            fleet.tell()
         if self._server is not None:
             await self._server.stop(_GRACE)
             self._server = None
@@ -210,35 +211,41 @@ class Management:
         fleet = self.fleets.fleet(node.fleet)
         self.fleets.enter(fleet, session)
         _log.info("envoy.connected", fleet=node.fleet, envoy=node.envoy)
-        reader = asyncio.create_task(self._read(fleet, session, requests))
-        try:
-            while not reader.done():
-                changed = asyncio.create_task(fleet.change())
-                for kind, offer, nonce in session.owed(fleet.snapshot):
-                    self.step("send")
-                    yield messages.response(kind, offer, nonce)
-                await asyncio.wait(
-                    {changed, reader}, return_when=asyncio.FIRST_COMPLETED
-                )
-                changed.cancel()
-            if not reader.cancelled() and isinstance(reader.exception(), TurnedAway):
-                await reader
-        finally:
-            reader.cancel()
-            await asyncio.gather(reader, return_exceptions=True)
-            self.fleets.leave(fleet, session)
-            _log.info("envoy.disconnected", fleet=node.fleet, envoy=node.envoy)
+        with fleet.streaming() as due:
+            reader = asyncio.create_task(self._read(fleet, session, requests, due))
+            reader.add_done_callback(lambda _: due.set())
+            try:
+                while not reader.done() and not self.is_closing:
+                    due.clear()
+                    for kind, offer, nonce in session.owed(fleet.snapshot):
+                        self.step("send")
+                        yield messages.response(kind, offer, nonce)
+                    await due.wait()
+                if reader.done() and not reader.cancelled():
+                    refused = reader.exception()
+                    if isinstance(refused, TurnedAway):
+                        raise refused
+            finally:
+                reader.cancel()
+                await asyncio.gather(reader, return_exceptions=True)
+                self.fleets.leave(fleet, session)
+                _log.info("envoy.disconnected", fleet=node.fleet, envoy=node.envoy)
 
     async def _read(
-        self, fleet: Fleet, session: Session, requests: AsyncIterator[Message]
+        self,
+        fleet: Fleet,
+        session: Session,
+        requests: AsyncIterator[Message],
+        due: asyncio.Event,
     ) -> None:
-        """Take the requests of a stream until it ends.
+        """Take the requests of a stream until it ends; each may make something due.
 
         Raises:
             TurnedAway: as `_take` says.
         """
         async for request in requests:
             self._take(fleet, session, request)
+            due.set()
 
     def _take(self, fleet: Fleet, session: Session, request: Message) -> None:
         """Take one request.
@@ -255,7 +262,7 @@ class Management:
         if asked.error:
             _log.warning("envoy.refused", envoy=session.envoy, error=asked.error)
         session.take(kind, asked, fleet.snapshot, self.fleets.now())
-        fleet.tell()
+        fleet.heard()
 
 
 class _Ads(ads_pb2_grpc.AggregatedDiscoveryServiceServicer):  # type: ignore[misc]
@@ -305,27 +312,32 @@ class _Lrs(lrs_pb2_grpc.LoadReportingServiceServicer):  # type: ignore[misc]
         """Serve one Envoy."""
         node = messages.node_of(await self._management.first(requests, context))
         reporting = self._fleets.report(node)
-        reader = asyncio.create_task(self._read(node, reporting, requests))
-        closing = asyncio.create_task(self._management.closing.wait())
+        fleet = self._fleets.fleet(node.fleet)
+        reader = asyncio.create_task(self._read(fleet, reporting, requests))
+        wished: float | None = None
         try:
-            yield messages.wish_for_reports()
-            await asyncio.wait({reader, closing}, return_when=asyncio.FIRST_COMPLETED)
+            with fleet.streaming() as due:
+                reader.add_done_callback(lambda _: due.set())
+                while not reader.done() and not self._management.is_closing:
+                    due.clear()
+                    if wished != fleet.report_every:
+                        # It begins the Envoy's period anew: sent again and again, it would
+                        # have no report ever come.
+                        wished = fleet.report_every
+                        yield messages.wish_for_reports(wished)
+                    await due.wait()
         finally:
-            closing.cancel()
             reader.cancel()
             await asyncio.gather(reader, return_exceptions=True)
             self._fleets.end_report(node, reporting)
 
     async def _read(
-        self, node: Node, reporting: Reporting, requests: AsyncIterator[Message]
+        self, fleet: Fleet, reporting: Reporting, requests: AsyncIterator[Message]
     ) -> None:
-        """Take reports until the stream ends."""
+        """Take reports until the stream ends. Who asks about a drain looks at the latest."""
         async for request in requests:
-            report = messages.read_report(request)
-            fleet = self._fleets.peek(node.fleet)
-            known = fleet.snapshot[Kind.CLUSTER].keys()
-            reporting.take(of_ours(report, known), self._fleets.now())
-            fleet.tell()
+            report = messages.read_report(request, fleet.draining)
+            reporting.take(report, self._fleets.now())
 
 
 def _wrong(first: Message) -> str:

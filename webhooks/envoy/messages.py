@@ -5,6 +5,7 @@ JSON of resources can be read.
 """
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from typing import Any
 
@@ -41,7 +42,7 @@ from google.protobuf import any_pb2, duration_pb2, json_format
 from google.protobuf.message import DecodeError
 from xds.type.matcher.v3 import ip_pb2  # noqa: F401
 
-from webhooks.envoy.loads import INTERVAL, Load, Report
+from webhooks.envoy.loads import Load, Report
 from webhooks.envoy.resources import Kind, Resource
 from webhooks.envoy.subscriptions import Asked, Offer
 from webhooks.shared.addresses import read_address
@@ -116,9 +117,9 @@ def _packed(content: bytes) -> bytes:
     return bytes(message.SerializeToString(deterministic=True))
 
 
-def wish_for_reports() -> Message:
-    """Return the LoadStatsResponse by which an Envoy tells of each member."""
-    micros = int(INTERVAL * 1_000_000)
+def wish_for_reports(every: float) -> Message:
+    """Return the LoadStatsResponse by which an Envoy tells of each member, so often."""
+    micros = int(every * 1_000_000)
     return lrs_pb2.LoadStatsResponse(
         send_all_clusters=True,
         load_reporting_interval=duration_pb2.Duration(
@@ -128,14 +129,13 @@ def wish_for_reports() -> Message:
     )
 
 
-def read_report(request: Message) -> Report:
-    """Read a LoadStatsRequest."""
-    return {
-        str(stats.cluster_service_name or stats.cluster_name): dict(
-            _loads(stats.upstream_locality_stats)
-        )
-        for stats in request.cluster_stats
+def read_report(request: Message, names: AbstractSet[str]) -> Report:
+    """Read what a LoadStatsRequest says of some clusters."""
+    stats = {
+        str(one.cluster_service_name or one.cluster_name): one.upstream_locality_stats
+        for one in request.cluster_stats
     }
+    return {name: dict(_loads(stats[name])) for name in stats.keys() & names}
 
 
 def _loads(localities: Iterable[Message]) -> Iterable[tuple[str, Load]]:
