@@ -48,7 +48,7 @@ from lbcf.kube.errors import Conflict, NotFound
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.limiter import ConcurrencyLimiter, Shares
 from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.worker import Done, RequeueAfter, Result
+from lbcf.runtime.worker import Done, Parked, RequeueAfter, Result
 
 
 _SOON = RequeueAfter(timedelta(seconds=1))
@@ -118,7 +118,7 @@ class Binds:
         if key in self._view.binds.unreadable or (bind.is_deleting and not held):
             return Done()
         if (rest := self._writer.rest(bind)) is not None:
-            return RequeueAfter(rest)
+            return Parked(rest)
         try:
             return await self._turn(bind if held else await self._writer.hold(bind))
         except (Conflict, NotFound):

@@ -35,7 +35,7 @@ from lbcf.kube.reader import KubeReader
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.limiter import ConcurrencyLimiter, Shares
 from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.worker import Done, RequeueAfter, Result
+from lbcf.runtime.worker import Done, Parked, RequeueAfter, Result
 from lbcf.wire.driver_requests import HealthzRequest
 from lbcf.wire.resources import render_driver_status
 
@@ -201,7 +201,7 @@ class DriverReconciler:
             self._unhealthy_answers.pop(key, None)
             return Done()
         if (rest := self._writer.rest(driver.meta)) is not None:
-            return RequeueAfter(rest)
+            return Parked(rest)
         try:
             if driver.meta.deleting_since is not None:
                 return await self._end(driver)

@@ -49,7 +49,7 @@ from lbcf.kube.events import EventRecorder
 from lbcf.kube.requests import Body
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.metrics import Metrics
-from lbcf.runtime.worker import Done, RequeueAfter, Result
+from lbcf.runtime.worker import Done, Parked, RequeueAfter, Result
 from lbcf.wire.resources import render_group_status
 
 
@@ -159,7 +159,7 @@ class GroupStatusReconciler:
             return Done()
         rest = self._rest(key)
         if rest > timedelta(0):
-            return RequeueAfter(rest)
+            return Parked(rest)
         status = self._status(group)
         self._tell(group)
         untold = self._departures.untold(key)
@@ -167,7 +167,7 @@ class GroupStatusReconciler:
             return wait
         status = self._departed(group, status, untold)
         if (refused := self._groups.rest(group.meta)) is not None:
-            return RequeueAfter(refused)
+            return Parked(refused)
         self._written_at[key] = self._clock.monotonic()
         try:
             await self._write(group, render_group_status(status))

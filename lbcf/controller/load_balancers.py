@@ -15,7 +15,7 @@ from lbcf.core.model.resources import LoadBalancer
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.executor.load_balancer_life import LoadBalancerExecutor
 from lbcf.executor.object_events import AbandonmentReporter
-from lbcf.runtime.worker import Done, RequeueAfter, Result
+from lbcf.runtime.worker import Done, Parked, RequeueAfter, Result
 
 
 _log = structlog.get_logger(__name__)
@@ -47,7 +47,7 @@ class LoadBalancers:
             self._states.pop(key, None)
             return Done()
         if (rest := self._executor.rest(found)) is not None:
-            return RequeueAfter(rest)
+            return Parked(rest)
         uid, state = self._states.get(key, (found.meta.uid, LoadBalancerState()))
         if uid != found.meta.uid:
             state = LoadBalancerState()

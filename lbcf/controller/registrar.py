@@ -32,7 +32,7 @@ from lbcf.core.reasons import Explanation
 from lbcf.executor import Executor, Subject
 from lbcf.runtime.limiter import ConcurrencyLimiter, Limit, Shares
 from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.worker import Done, RequeueAfter, Result
+from lbcf.runtime.worker import Done, Parked, RequeueAfter, Result
 
 
 _TELLING = timedelta(seconds=1)
@@ -223,7 +223,9 @@ class Registrar:
     async def _look(self, key: ObjectKey) -> Result:
         """Give a record that needs one a turn, when there is room for it."""
         record = self._view.records.get(key)
-        if record is None or key in self._expected:
+        if key in self._expected:
+            return Parked()
+        if record is None:
             return Done()
         if record.is_deleting and record.meta.uid not in self._states:
             return Done()

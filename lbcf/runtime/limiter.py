@@ -24,7 +24,7 @@ from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Explanation
 from lbcf.runtime.fair_queue import FairQueue
 from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.worker import Done, Result
+from lbcf.runtime.worker import Parked, Result
 
 
 K = TypeVar("K", bound=Hashable)
@@ -171,7 +171,7 @@ class ConcurrencyLimiter(Generic[K]):
         """
         slot = self.enter(limits, key)
         if slot is None:
-            return Done()
+            return Parked()
         try:
             return await visit(slot)
         finally:

@@ -38,6 +38,17 @@ class RequeueAfter:
 
 
 @attrs.frozen
+class Parked:
+    """It was not looked at, for it has to wait: its failures in a row count on.
+
+    Attributes:
+        delay: how long; None: something else brings the key back.
+    """
+
+    delay: timedelta | None = None
+
+
+@attrs.frozen
 class Failed:
     """It did not work; try again with backoff.
 
@@ -50,7 +61,7 @@ class Failed:
     at_least: timedelta | None = None
 
 
-Result = Done | RequeueAfter | Failed
+Result = Done | RequeueAfter | Parked | Failed
 
 
 K = TypeVar("K", bound=Hashable)
@@ -192,6 +203,9 @@ class Workers(Generic[K]):
             case RequeueAfter(delay):
                 self._failures.pop(key, None)
                 self.queue.add_after(key, delay)
+            case Parked(delay):
+                if delay is not None:
+                    self.queue.add_after(key, delay)
             case Failed():
                 self._retry(result, key)
             case _:

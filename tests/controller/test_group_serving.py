@@ -1,9 +1,12 @@
 """A group tells whether its members are sent traffic, with the rest of its status."""
 
+import asyncio
+
 from typing import Any
 
 import attrs
 import pytest
+import structlog
 
 from lbcf.controller.group_status import GroupStatusReconciler
 from lbcf.controller.view import View
@@ -14,16 +17,20 @@ from lbcf.core.lifecycle.in_service import (
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import BackendGroup, BackendRecord, GroupStatus
+from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.events import EventRecorder
 from lbcf.kube.kinds import BINDS, GROUPS
 from lbcf.kube.list_watch import Put
+from lbcf.runtime.queue import WorkQueue
+from lbcf.runtime.worker import Workers
 from tests.builders import START, a_key, a_load_balancer, a_pod, a_record, seconds
 from tests.e2e import objects
 from tests.fakes.clock import VirtualClock
-from tests.kube.tiny_api import TinyApi
+from tests.fakes.loop import run_virtual
+from tests.kube.tiny_api import Fault, TinyApi
 
 
 class Scene:
@@ -151,3 +158,24 @@ async def test_what_happened_before_it_leads_is_told_by_another(scene: Scene) ->
     await scene.written()
 
     assert [] == scene.events()
+
+
+def test_status_that_cannot_be_written_is_tried_ever_more_seldom() -> None:
+    """The pause that a group has after each write is no success."""
+
+    async def story() -> None:
+        scene = Scene()
+        await scene.begin(a_pod("web-1"))
+        scene.api.fault = Fault.UNSENT
+        queue: WorkQueue[ObjectKey] = WorkQueue("group-statuses", scene.clock)
+        workers = Workers(queue, scene.status.reconcile, 1, scene.clock)
+        workers.start()
+        queue.add(a_key("web"))
+        await asyncio.sleep(600)
+        await workers.stop(seconds(1))
+
+    with structlog.testing.capture_logs() as logs:
+        run_virtual(story())
+
+    failed = [one for one in logs if one["event"] == "reconcile.failed"]
+    assert 5 <= len(failed) <= 15

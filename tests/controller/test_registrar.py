@@ -37,7 +37,7 @@ from lbcf.kube.list_watch import Put, Removed
 from lbcf.runtime.journal import Journal, NoJournal, Predecessor
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.worker import Done, RequeueAfter, Result
+from lbcf.runtime.worker import Done, Parked, RequeueAfter, Result
 from lbcf.wire.metadata import identity_of
 from tests.builders import ALWAYS, SETTLING, a_record, a_spec, seconds
 from tests.controller.exchanges import Nobody
@@ -112,6 +112,18 @@ async def test_who_waits_for_an_address_looks_when_its_holder_is_gone() -> None:
     view.records.apply(Removed(identity_of(holder.meta)))
 
     assert 1 == queue.delayed
+
+
+async def test_record_that_is_being_written_is_looked_at_afterwards() -> None:
+    """It was not looked at meanwhile: that is neither a success nor a failure."""
+    record = a_record()
+    view = show(everyday(), record)
+    registrar, queue = _registrar(World(record), view, VirtualClock())
+    with registrar.expecting(record.meta.key):
+        assert Parked() == await registrar.reconcile(record.meta.key)
+        assert 0 == len(queue)
+
+    assert 1 == len(queue)
 
 
 async def visits(world: World, registrar: Registrar, count: int) -> list[Result]:

@@ -37,7 +37,7 @@ from lbcf.kube.store import Store
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.metrics import Metrics
 from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.worker import RequeueAfter, Result
+from lbcf.runtime.worker import Parked, Result
 from tests.builders import a_key
 from tests.ctl.servers import Guarded, a_refusal, put
 from tests.e2e import objects
@@ -212,7 +212,8 @@ def test_turn_in_a_pause_does_nothing(kind: str) -> None:
 
     result = run_virtual(story())
 
-    assert isinstance(result, RequeueAfter)
+    assert isinstance(result, Parked)
+    assert result.delay is not None
     assert timedelta(0) < result.delay <= timedelta(seconds=5)
     assert 1 == world.sent
 

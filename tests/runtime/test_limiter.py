@@ -2,6 +2,7 @@
 
 import asyncio
 
+from collections import Counter
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -16,7 +17,7 @@ from lbcf.core.model.resources import LoadBalancerDriver
 from lbcf.core.model.values import BatchShape, ObjectKey
 from lbcf.runtime.limiter import ConcurrencyLimiter, Limit, Shares, Slot
 from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.worker import Done, Result
+from lbcf.runtime.worker import Done, Failed, Parked, Result, Workers
 from tests.builders import a_driver, a_key
 from tests.fakes.clock import VirtualClock
 from tests.fakes.loop import run_virtual
@@ -101,12 +102,12 @@ async def test_no_more_turns_than_the_limit(bench: Bench) -> None:
 
 
 async def test_parked_key_leaves_its_worker_at_once(bench: Bench) -> None:
-    """As if it were done; its key comes back by the queue."""
+    """Not looked at; its key comes back by the queue."""
     await bench.all_come("a b c")
 
     waiting = bench.tasks[key_of("c")]
     assert waiting.done()
-    assert Done() == waiting.result()
+    assert Parked() == waiting.result()
 
 
 async def test_other_limits_are_left_alone(bench: Bench) -> None:
@@ -238,6 +239,39 @@ async def test_limits_that_nobody_needs_are_forgotten(bench: Bench) -> None:
     await bench.pass_by("c")
 
     assert 0 == len(bench.limiter)
+
+
+def failing_for(keys: int, seconds: float) -> Counter[str]:
+    """Have keys fail at a limit of four; return how many turns each had."""
+    turns = Counter[str]()
+    queue: WorkQueue[ObjectKey] = WorkQueue("records", VirtualClock())
+    limiter = ConcurrencyLimiter(queue)
+
+    async def fail(key: ObjectKey) -> Result:
+        turns[key.name] += 1
+        await asyncio.sleep(0.02)
+        return Failed(OSError("refused"))
+
+    async def body() -> None:
+        limited = limiter.around(fail, lambda _key: (Limit("api", 4),))
+        base, cap = timedelta(seconds=0.01), timedelta(seconds=5)
+        workers = Workers(queue, limited, keys, VirtualClock(), base=base, cap=cap)
+        workers.start()
+        for number in range(keys):
+            queue.add(a_key(f"web-{number}"))
+        await asyncio.sleep(seconds)
+        await workers.stop(timedelta(seconds=1))
+
+    run_virtual(body())
+    return turns
+
+
+def test_keys_that_fail_back_off_however_many_wait_for_the_limit() -> None:
+    """To be parked is no success: who fails with others comes no more often than alone."""
+    alone, crowded = failing_for(1, seconds=3), failing_for(40, seconds=3)
+
+    assert 40 == len(crowded)
+    assert max(crowded.values()) <= max(alone.values())
 
 
 NAMES = st.sampled_from([f"{n}/{name}" for n in "nm" for name in "abcd"])

@@ -11,7 +11,7 @@ import structlog
 
 from lbcf.core.errors import LbcfError
 from lbcf.runtime.queue import WorkQueue
-from lbcf.runtime.worker import Done, Failed, RequeueAfter, Result, Workers
+from lbcf.runtime.worker import Done, Failed, Parked, RequeueAfter, Result, Workers
 from tests.fakes.clock import VirtualClock
 from tests.fakes.loop import run_virtual
 
@@ -58,7 +58,7 @@ class Scene:
         match next(self.answers, Done()):
             case Exception() as error:
                 raise error
-            case Done() | RequeueAfter() | Failed() as result:
+            case Done() | RequeueAfter() | Parked() | Failed() as result:
                 return result
             case answer:
                 return await answer()
@@ -126,6 +126,24 @@ class TestResults:
         run_virtual(body())
 
         assert [0, 1, 3, 10, 11] == scene.moments
+
+    def test_parked_key_keeps_its_row_of_failures(self) -> None:
+        """It comes back when it said, or when it is brought, and its waits grow on."""
+        parked = [Parked(timedelta(seconds=2)), Parked()]
+        scene = Scene(iter([failure(), failure(), *parked, failure()]))
+
+        async def body() -> None:
+            """Fail twice, be parked twice, be brought back at 10 s, fail."""
+            scene.workers.start()
+            scene.queue.add("a")
+            await scene.clock.sleep(timedelta(seconds=10))
+            scene.queue.add("a")
+            await scene.clock.sleep(timedelta(minutes=5))
+            await scene.workers.stop(GRACE)
+
+        run_virtual(body())
+
+        assert [0, 1, 3, 5, 10, 14] == scene.moments
 
     def test_limits_of_the_backoff_can_be_set(self) -> None:
         """Base and cap are those that the workers were given."""
