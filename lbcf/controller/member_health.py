@@ -90,10 +90,6 @@ class InServiceCondition:
         self._due: dict[ObjectKey, tuple[Uid, str | None]] = {}
         self._news = asyncio.Event()
 
-    def listen(self) -> None:
-        """Begin to follow records; before the informers start."""
-        self._view.records.on_change(self._record_changed)
-
     def _record_changed(
         self, _old: BackendRecord | None, new: BackendRecord | None
     ) -> None:
@@ -164,15 +160,14 @@ class InServiceCondition:
 
     async def run(self) -> None:
         """Write what is to be told, one after the other, until cancelled."""
-        # Of those that came before their driver nothing could be said.
-        for record in tuple(self._view.records.values()):
-            self._record_changed(None, record)
+        # Not before: until then another replica writes, and nothing is taken out here.
+        self._view.records.follow(self._record_changed)
         while True:
             await self._news.wait()
             while self._due:
                 key = next(iter(self._due))
-                await self._write(key, *self._due.pop(key))
-                await self._clock.sleep(PACE)
+                if await self._write(key, *self._due.pop(key)):
+                    await self._clock.sleep(PACE)
             self._news.clear()
 
     def _look(self, members: _Members, record: BackendRecord, word: str) -> None:
@@ -215,16 +210,16 @@ class InServiceCondition:
         self._due[record.meta.key] = record.meta.uid, word
         self._news.set()
 
-    async def _write(self, key: ObjectKey, uid: Uid, word: str | None) -> None:
-        """Write one condition, if the record is still to have it."""
+    async def _write(self, key: ObjectKey, uid: Uid, word: str | None) -> bool:
+        """Write one condition, if the record is still to have it; return whether it was sent."""
         found = self._view.record(key)
         if found is None or found.meta.uid != uid:
-            return
+            return False
         if found.is_deleting or not found.is_registered:
-            return
+            return False
         condition = in_service(found, word)
         if condition.says_the_same(said_of(found)):
-            return
+            return False
         after = with_in_service(found, condition, self._clock.now())
         body = render_status_update(found, after.status)
         try:
@@ -233,7 +228,7 @@ class InServiceCondition:
             )
             self._view.observe_record(written)
         except (Conflict, NotFound):
-            return  # the next reading tells it: a watch that lags may go on to do so
+            pass  # the next reading tells it: a watch that lags may go on to do so
         except KubeError as error:
             _log.warning("in_service.untold", record=str(key), error=str(error))
         else:
@@ -241,6 +236,7 @@ class InServiceCondition:
             log(
                 "member.in_service", record=str(key), status=condition.status, word=word
             )
+        return True
 
 
 def _word(member: ListedBackend) -> str:

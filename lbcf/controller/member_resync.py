@@ -116,7 +116,6 @@ class MemberResync:
         """Begin to follow load balancers and drivers; before the informers start."""
         self._view.load_balancers.on_change(self._load_balancer_changed)
         self._view.drivers.on_change(self._driver_changed)
-        self._in_service.listen()
         if self._series is not None:
             self._view.drivers.on_end(self._series.forget)
 

@@ -150,6 +150,15 @@ class Store(Generic[T]):
         """
         self._listeners.append(listener)
 
+    def follow(self, listener: Listener[T]) -> None:
+        """Call a listener for each object that is held, as if it came now, and for each change from now on.
+
+        For who begins to work on what has been read for long.
+        """
+        self.on_change(listener)
+        for value in tuple(self._held.values()):
+            self._call(listener, None, value)
+
     def on_end(self, listener: Callable[[ObjectKey], None]) -> None:
         """Call a listener with the key of each object that ends."""
 
@@ -348,12 +357,16 @@ class Store(Generic[T]):
     def _tell(self, old: T | None, new: T | None) -> None:
         """Call the listeners; one that fails does not keep the others from being called."""
         for listener in self._listeners:
-            try:
-                listener(old, new)
-            except Exception:
-                either = new or old
-                key = None if either is None else str(either.meta.key)
-                log.exception("listener.failed", key=key)
+            self._call(listener, old, new)
+
+    @staticmethod
+    def _call(listener: Listener[T], old: T | None, new: T | None) -> None:
+        try:
+            listener(old, new)
+        except Exception:
+            either = new or old
+            key = None if either is None else str(either.meta.key)
+            log.exception("listener.failed", key=key)
 
     def _tell_unreadable(self, key: ObjectKey) -> None:
         """Call the listeners that wait for unreadable objects."""

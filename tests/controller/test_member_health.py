@@ -2,7 +2,7 @@
 
 import asyncio
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from itertools import pairwise
 
@@ -26,8 +26,10 @@ from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict
 from lbcf.kube.kinds import RECORDS
+from lbcf.kube.list_watch import Removed
 from lbcf.kube.requests import Body
 from lbcf.wire.driver_answers import BackendState, ListedBackend
+from lbcf.wire.metadata import identity_of
 from tests.builders import a_driver, a_load_balancer, a_record
 from tests.controller.exchanges import Nobody
 from tests.controller.views import everyday, show
@@ -99,7 +101,6 @@ class Played:
         self.health = InServiceCondition(
             self.view, self.writes, FirstChecks(self.view, clock), clock
         )
-        self.health.listen()
 
     def records(self) -> Sequence[BackendRecord]:
         """Who is registered, as the view has it now."""
@@ -258,3 +259,50 @@ def test_conflict_is_made_good_by_the_change_that_it_met() -> None:
 
     assert [None] == played.told()
     assert 2 == len(played.writes.at)
+
+
+def end(played: Played, *records: BackendRecord) -> None:
+    """Let the watch tell that records are gone."""
+    for record in records:
+        gone = attrs.evolve(identity_of(record.meta), version="99")
+        played.view.records.apply(Removed(gone))
+
+
+def test_records_that_came_and_went_before_it_led_delay_nobody() -> None:
+    """A replica that takes over tells at once what is to be told of those that are there."""
+    played = Played(2, lists=False)
+    for number in range(MANY):
+        past = a_record(f"old-{number}", registered=True)
+        show(played.view, past)
+        end(played, past)
+
+    play(played, rest=1)
+
+    assert [None, None] == played.told()
+
+
+def begin_to_end(played: Played, *records: BackendRecord) -> None:
+    """Let the watch tell that records are being deleted."""
+    for record in records:
+        show(played.view, a_record(record.meta.key.name, deleting=True, version=7))
+
+
+@pytest.mark.parametrize("go", [end, begin_to_end])
+def test_records_that_go_before_their_turn_delay_nobody(
+    go: Callable[..., None],
+) -> None:
+    """Only what is written has a pause after it."""
+    played = Played(MANY, lists=False)
+    [_, *going, _] = played.records()
+
+    async def story() -> None:
+        async with asyncio.TaskGroup() as tasks:
+            writing = tasks.create_task(played.health.run())
+            await asyncio.sleep(PACE.total_seconds() / 2)
+            go(played, *going)
+            await asyncio.sleep(2 * PACE.total_seconds())
+            writing.cancel()
+
+    run_virtual(story())
+
+    assert [None, None] == played.told()

@@ -138,6 +138,24 @@ class TestListeners:
 
         assert [(None, a_thing("a", 1))] == told
 
+    def test_who_comes_late_may_hear_of_all_that_is_there(
+        self, store: Store[Thing]
+    ) -> None:
+        """As if it came then; of what has gone nobody tells, and the others hear nothing twice."""
+        told, late = listening(store), Told()
+        for version, name in enumerate("ab", 1):
+            store.apply(Put(a_thing(name, version)))
+        store.apply(removed("a", 3))
+        before = len(told)
+        store.follow(lambda old, new: late.append((old, new)))
+        store.apply(Put(a_thing("b", 4)))
+
+        assert [
+            (None, a_thing("b", 2)),
+            (a_thing("b", 2), a_thing("b", 4)),
+        ] == late
+        assert before + 1 == len(told)
+
     def test_store_has_changed_before_they_hear(self, store: Store[Thing]) -> None:
         """A listener that looks sees the new state, indexes included."""
         seen: list[object] = []
