@@ -168,6 +168,8 @@ class Controller:
             view, self._scopes, queues, self._registrar, self._statuses
         )
         group_workers = self._group_workers()
+        # Who fills queues: from the moment on at which somebody empties them.
+        self._listen_later: list[Callable[[], None]] = [self._listen_to_all]
         driver_workers = self._driver_workers()
         elsewhere_workers = self._elsewhere_workers()
         balancer_workers = self._balancer_workers()
@@ -316,6 +318,7 @@ class Controller:
             self._abandonments,
             parts.client,
         )
+        self._listen_later.append(self._driver_finalizer.listen)
         care = DriverReconciler(
             self._view,
             self._writers.drivers,
@@ -331,7 +334,7 @@ class Controller:
     def _balancer_workers(self) -> list[Workers[Any]]:
         """Make what takes load balancers through their life, those of Binds too."""
         parts, view, clock = self._parts, self._view, self._parts.clock
-        self._bind_queue = self._queue("binds")
+        bind_queue = self._queue("binds")
         lists = RecordLister(parts.client, view.observe_record)
         binds = Binds(
             view,
@@ -339,10 +342,11 @@ class Controller:
             self._calls,
             clock,
             self._abandonments,
-            queue=self._bind_queue,
+            queue=bind_queue,
             shares=Shares(_BIND_WORKERS),
             lists=lists,
         )
+        self._listen_later.append(binds.listen)
         self._resync = MemberResync(
             view,
             parts.client,
@@ -372,14 +376,12 @@ class Controller:
         return [
             _limited(
                 self._queues.load_balancers,
-                _of_shard(
-                    parts.shard, binds.instead_of(balancers.reconcile, self._bind_queue)
-                ),
+                _of_shard(parts.shard, binds.instead_of(balancers.reconcile)),
                 _LOAD_BALANCER_WORKERS,
                 clock,
                 lambda shares, key: _limits_of_balancer(view, shares, key),
             ),
-            _limited(self._bind_queue, binds.reconcile, _BIND_WORKERS, clock),
+            _limited(bind_queue, binds.reconcile, _BIND_WORKERS, clock),
         ]
 
     def _elsewhere_workers(self) -> Workers[Any]:
@@ -401,7 +403,7 @@ class Controller:
             addresses=Addresses(self._view, ClassWriter(writers.classes), parts.client),
             queue=queue,
         )
-        services.listen()
+        self._listen_later.append(services.listen)
         reconcile = _of_shard(parts.shard, services.reconcile)
         return _limited(queue, reconcile, _SERVICE_WORKERS, parts.clock)
 
@@ -409,7 +411,7 @@ class Controller:
         """Make who registers records, and who marks those whose backends are gone."""
         parts, gone_queue = self._parts, self._queue("gone-backends")
         gone = GoneBackends(self._view, parts.client, self._writers.records, gone_queue)
-        gone.listen()
+        self._listen_later.append(gone.listen)
         records, clock = self._queues.records, parts.clock
         return [
             Workers(records, self._registrar.reconcile, _RECORD_WORKERS, clock),
@@ -428,7 +430,7 @@ class Controller:
             clock=parts.clock,
             metrics=parts.metrics,
         )
-        gates.listen()
+        self._listen_later.append(gates.listen)
         return _limited(queue, gates.reconcile, _GATE_WORKERS, parts.clock)
 
     @property
@@ -452,8 +454,8 @@ class Controller:
         left = self._noted.begin(self._parts.incarnation, predecessor)
         if predecessor is not None:
             self._registrar.inherit(predecessor.name, predecessor.ended_at, left)
+        await self._look_at_all()
         await self._inheritance.take_locks(stop)
-        self._statuses.begin()
         if self._series is not None:
             self._series.begin()
         rounds: list[Coroutine[Any, Any, object]] = [
@@ -471,8 +473,24 @@ class Controller:
             grace=self._parts.settings.grace,
         )
 
+    def _listen_to_all(self) -> None:
+        """Look at all groups, records, load balancers and drivers, and at who changes."""
+        self._parts.secrets.on_change(self._triggers.secret_changed)
+        self._triggers.listen()
+        self._triggers.look_at_all()
+
+    async def _look_at_all(self) -> None:
+        """Have all that is there looked at, and from now on what changes.
+
+        Until now somebody else worked, or nobody: queues would only have grown.
+        """
+        for listen in self._listen_later:
+            listen()
+            # Each goes through whole stores: the Lease is renewed meanwhile.
+            await asyncio.sleep(0)
+
     def _listen(self) -> None:
-        """Have changes bring back whom they concern."""
+        """Have changes noted, whoever works."""
         parts, view = self._parts, self._view
         told = parts.settings.record_events
         trouble = TroubleReporter(parts.recorder, _TOLD, "Register", calls_told=told)
@@ -488,15 +506,12 @@ class Controller:
                 ailing.load_balancer_changed(old, new)
 
         view.load_balancers.on_change(balancer_changed)
-        self._triggers.listen()
         self._resync.listen()
-        parts.secrets.on_change(self._triggers.secret_changed)
         parts.secrets.follow(view.drivers)
         view.drivers.on_end(parts.drivers.forget)
         if self._series is not None:
             view.drivers.on_end(self._series.forget)
-        self._driver_finalizer.listen()
-        BindView(view, self._bind_queue.add).listen()
+        BindView(view).listen()
 
     def _listen_to_nodes(self) -> EndpointSliceInformers:
         """Listen to nodes and Services, and follow the endpoints that they call for."""
@@ -515,7 +530,7 @@ class Controller:
         nodes = NodeTriggers(
             view, self._scopes, self._triggers.look_at_part, endpoints.consider
         )
-        nodes.listen()
+        self._listen_later.append(nodes.listen)
         return endpoints
 
     def _queue(self, name: str) -> WorkQueue[ObjectKey]:

@@ -5,8 +5,6 @@ has (`lbcf.core.model.names`): selecting pods, planning, guarding, registering a
 are those of groups.
 """
 
-from collections.abc import Callable
-
 from lbcf.controller.view import View
 from lbcf.core.model.binds import Bind, as_group, as_load_balancers
 from lbcf.core.model.names import bind_group_key
@@ -14,16 +12,10 @@ from lbcf.core.model.values import ObjectKey
 
 
 class BindView:
-    """Keeps the stores of a view in step with its Binds.
+    """Keeps the stores of a view in step with its Binds."""
 
-    Args:
-        view: what has been read.
-        changed: told the key of each Bind that is another one now.
-    """
-
-    def __init__(self, view: View, changed: Callable[[ObjectKey], None]) -> None:
+    def __init__(self, view: View) -> None:
         self._view = view
-        self._changed = changed
 
     def listen(self) -> None:
         """Begin to listen; before the informers start."""
@@ -46,7 +38,6 @@ class BindView:
         for balancer in as_load_balancers(old) if old else ():
             if balancer.meta.key not in kept:
                 self._view.load_balancers.displace(balancer.meta.key)
-        self._changed(either.meta.key)
 
     def bind_unreadable(self, key: ObjectKey) -> None:
         """Decide nothing about the records of a Bind while it cannot be understood."""

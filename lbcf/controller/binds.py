@@ -78,6 +78,7 @@ class Binds:
     ) -> None:
         self._view = view
         self._lists = lists
+        self._queue = queue
         self._writer = writer
         self._shares = shares
         self._limiter = ConcurrencyLimiter(queue)
@@ -86,10 +87,16 @@ class Binds:
         self._abandonments = abandonments
         self._states: dict[ObjectKey, tuple[Uid, States]] = {}
 
+    def listen(self) -> None:
+        """Begin to listen, and look at all there are."""
+        self._view.binds.follow(self._changed)
+
+    def _changed(self, old: Bind | None, new: Bind | None) -> None:
+        if (either := new or old) is not None:
+            self._queue.add(either.meta.key)
+
     def instead_of(
-        self,
-        others: Callable[[ObjectKey], Awaitable[Result]],
-        queue: WorkQueue[ObjectKey],
+        self, others: Callable[[ObjectKey], Awaitable[Result]]
     ) -> Callable[[ObjectKey], Awaitable[Result]]:
         """Make a reconciler of load balancers leave a Bind's to the Bind."""
 
@@ -98,7 +105,7 @@ class Binds:
             bind = names.bind_of(key)
             if bind is None:
                 return await others(key)
-            queue.add(bind)
+            self._queue.add(bind)
             return Done()
 
         return reconcile

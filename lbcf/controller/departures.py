@@ -27,11 +27,6 @@ class Departures:
         self._reasons: dict[Uid, Reason] = {}
         self._untold: dict[ObjectKey, tuple[Departure, ...]] = {}
 
-    def clear(self) -> None:
-        """Forget all of them."""
-        self._reasons.clear()
-        self._untold.clear()
-
     def removing(self, removal: Removal) -> None:
         """Note why a record is about to be deleted."""
         self._reasons[removal.record.meta.uid] = removal.reason

@@ -117,10 +117,10 @@ class ReadinessGates:
         self._since: dict[Uid, float] = {}
 
     def listen(self) -> None:
-        """Begin to listen; before the informers start."""
+        """Begin to listen, and look at all pods that there are."""
         view = self._view
         self._checks.on_passed(self._queue.add)
-        view.pods.on_change(self.pod_changed)
+        view.pods.follow(self.pod_changed)
         view.records.on_change(self.record_changed)
         view.groups.on_change(self.group_changed)
         view.load_balancers.on_change(self.load_balancer_changed)

@@ -56,9 +56,9 @@ class GoneBackends:
         self._queue = queue
 
     def listen(self) -> None:
-        """Begin to listen; before the informers start."""
+        """Begin to listen, and look at all records that there are."""
         view = self._view
-        view.records.on_change(self.record_changed)
+        view.records.follow(self.record_changed)
         view.pods.on_change(lambda old, new: self._changed("pod", old, new))
         view.nodes.on_change(lambda old, new: self._changed("node", old, new))
         view.services.on_change(lambda old, new: self._changed("service", old, new))

@@ -109,11 +109,6 @@ class GroupStatusReconciler:
         self._news: defaultdict[ObjectKey, _News] = defaultdict(_News)
         self._departures = Departures(view, clock)
 
-    def begin(self) -> None:
-        """Forget what happened while another replica led: that one has told it."""
-        self._news.clear()
-        self._departures.clear()
-
     def decided(self, group: ObjectKey, decision: Decision) -> None:
         """Note what was decided about a group."""
         self._decisions[group] = decision

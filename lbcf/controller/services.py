@@ -89,12 +89,12 @@ class Services:
         self._queue = queue
 
     def listen(self) -> None:
-        """Begin to listen; before the informers start."""
+        """Begin to listen, and look at all Services that there are, or were."""
         view = self._view
-        view.services.on_change(self.service_changed)
-        view.load_balancers.on_change(self.derived_changed)
-        view.groups.on_change(self.derived_changed)
-        view.classes.on_change(self.class_changed)
+        view.services.follow(self.service_changed)
+        view.load_balancers.follow(self.derived_changed)
+        view.groups.follow(self.derived_changed)
+        view.classes.follow(self.class_changed)
 
     def service_changed(
         self, old: NodePortService | None, new: NodePortService | None

@@ -196,7 +196,7 @@ class Triggers:
         self._registrar = registrar
 
     def listen(self) -> None:
-        """Begin to listen; before the informers start."""
+        """Begin to listen."""
         view = self._view
         view.pods.on_change(self.pod_changed)
         view.pods.on_unreadable(self.neighbour_unreadable)
@@ -209,6 +209,29 @@ class Triggers:
         view.load_balancers.on_unreadable(self.load_balancer_unreadable)
         view.drivers.on_change(self.driver_changed)
         view.drivers.on_unreadable(self.look_at_users)
+
+    def look_at_all(self) -> None:
+        """Look at all that is there, at the groups first of which pods go."""
+        view, queues = self._view, self._queues
+        view.groups.tell_all(self.group_changed)
+        view.pods.tell_all(self._see_pod)
+        view.records.tell_all(self._see_record)
+        for load_balancer in view.load_balancers.values():
+            queues.load_balancers.add(load_balancer.meta.key)
+        for driver in view.drivers.values():
+            queues.drivers.add(driver.meta.key)
+
+    def _see_pod(self, _old: Pod | None, pod: Pod | None) -> None:
+        if _is_leaving(None, pod):
+            self.pod_changed(None, pod)
+
+    def _see_record(
+        self, _old: BackendRecord | None, record: BackendRecord | None
+    ) -> None:
+        self._registrar.record_changed(None, record)
+        backend = None if record is None else record.spec.backend
+        if record and record.group and isinstance(backend, PodRef):
+            self._see_new(record, record.group, backend.name)
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
         """Look at the groups that select, or selected, a pod."""
@@ -309,6 +332,7 @@ class Triggers:
         # The pod may have gone while its record was being created.
         found = self._view.pods.get(ObjectKey(group.namespace, pod))
         if not record.is_deleting and (found is None or found.is_terminating):
+            self._queues.groups.add(group, urgent=True)
             self._leave(group, pod)
 
     def _count_again(self, key: ObjectKey) -> None:
@@ -411,13 +435,13 @@ class NodeTriggers:
         self._consider = consider
 
     def listen(self) -> None:
-        """Begin to listen; before the informers start."""
+        """Begin to listen, and consider the Services of all groups, which `Triggers` has looked at."""
         view = self._view
         view.nodes.on_change(self.node_changed)
         view.nodes.on_unreadable(self.node_unreadable)
         view.services.on_change(self.service_changed)
         view.services.on_unreadable(self.endpoints_changed)
-        view.groups.on_change(self.group_changed)
+        view.groups.follow(self.group_changed)
         view.records.on_change(self.record_changed)
 
     def node_changed(self, old: Node | None, new: Node | None) -> None:

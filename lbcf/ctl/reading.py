@@ -135,7 +135,7 @@ class Reading:
         shared: tuple[Selection, ...] = here
         if self.namespace not in {None, SYSTEM_NAMESPACE}:
             shared = (*here, Selection(SYSTEM_NAMESPACE))
-        BindView(view, lambda _key: None).listen()
+        BindView(view).listen()
         await asyncio.gather(
             self._fill(GROUPS, view.groups, here),
             self._fill(RECORDS, view.records, here),

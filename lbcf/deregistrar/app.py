@@ -179,8 +179,6 @@ class DeregistrarProgram:
         )
         records.on_change(deregistrar.record_changed)
         records.on_change(successors.record_changed)
-        drivers.on_change(deregistrar.driver_changed)
-        parts.secrets.on_change(deregistrar.secret_changed)
         parts.secrets.follow(drivers)
         for forget in (parts.drivers.forget, series.forget):
             drivers.on_end(forget)
@@ -198,10 +196,16 @@ class DeregistrarProgram:
             drivers,
             LoadBalancerCalls(parts.drivers, clock, calls_told.load_balancer_told),
         )
-        load_balancers.on_change(self._load_balancer_changed)
+        self._load_balancers = load_balancers
         self._workers = Workers(queue, deregistrar.reconcile, _WORKERS, clock)
         self._telling = Workers(telling, successors.reconcile, _TELLING_WORKERS, clock)
         self._informers = _informers_of(parts, drivers, load_balancers, records)
+
+    def _listen(self) -> None:
+        """Have all that is there looked at, and from now on what changes."""
+        self._deregistrar.listen()
+        self._parts.secrets.on_change(self._deregistrar.secret_changed)
+        self._load_balancers.follow(self._load_balancer_changed)
 
     def _load_balancer_changed(
         self, old: LoadBalancer | None, new: LoadBalancer | None
@@ -241,6 +245,7 @@ class DeregistrarProgram:
         left = self._noted.begin(self._parts.incarnation, predecessor)
         if predecessor is not None:
             self._deregistrar.inherit(predecessor.name, predecessor.ended_at, left)
+        self._listen()
         grace = self._parts.settings.grace
         self._cuts.start()
         try:

@@ -50,6 +50,10 @@ from lbcf.runtime.worker import Done, RequeueAfter, Result
 _log = structlog.get_logger(__name__)
 
 
+def _is_ending(record: BackendRecord) -> bool:
+    return record.is_deleting and record.is_held
+
+
 def _orders(record: BackendRecord) -> tuple[object, ...]:
     return (record.meta.annotations, record.status.backend_gone, record.is_settled)
 
@@ -110,20 +114,34 @@ class Deregistrar:
     def record_changed(
         self, old: BackendRecord | None, new: BackendRecord | None
     ) -> None:
-        """Look at a record whose end was asked for, and forget one that has ended."""
+        """Remember since when the end of a record is asked for, and forget one that has ended.
+
+        Whoever works: who goes on in his place has seen the deletion as early.
+        """
         if new is None:
             if old is not None:
                 self._states.pop(old.meta.uid, None)
                 # Somebody else may have let it go: of its end we tell nobody anything.
                 self._noted.after(old.meta.uid, None)
             return
-        if not new.is_deleting or not new.is_held:
-            return
-        if new.meta.uid not in self._states:
+        if _is_ending(new) and new.meta.uid not in self._states:
             monotonic = self._executor.now().monotonic
             self._states[new.meta.uid] = DeregistrationState(
                 first_seen=monotonic, incarnation=self._incarnation
             )
+
+    def listen(self) -> None:
+        """Begin to listen, and look at all records that there are.
+
+        From the moment on at which there is work: before, the queue would only grow.
+        """
+        self._records.follow(self._look_at)
+        self._drivers.on_change(self.driver_changed)
+
+    def _look_at(self, old: BackendRecord | None, new: BackendRecord | None) -> None:
+        """Look at a record whose end was asked for, or in which something decides otherwise now."""
+        if new is None or not _is_ending(new):
+            return
         if old is None or not old.is_deleting or _orders(old) != _orders(new):
             self._queue.add(new.meta.key)
 

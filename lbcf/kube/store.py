@@ -151,11 +151,15 @@ class Store(Generic[T]):
         self._listeners.append(listener)
 
     def follow(self, listener: Listener[T]) -> None:
-        """Call a listener for each object that is held, as if it came now, and for each change from now on.
+        """Call a listener for each object that is held, and for each change from now on.
 
         For who begins to work on what has been read for long.
         """
         self.on_change(listener)
+        self.tell_all(listener)
+
+    def tell_all(self, listener: Listener[T]) -> None:
+        """Call a listener for each object that is held, as if it came now."""
         for value in tuple(self._held.values()):
             self._call(listener, None, value)
 

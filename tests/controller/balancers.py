@@ -180,7 +180,7 @@ class Cluster:
             shares=Shares(8),
             lists=lists,
         )
-        BindView(self.view, lambda _key: None).listen()
+        BindView(self.view).listen()
         for name in ("proxy", "edge"):
             self.show_driver(name)
 

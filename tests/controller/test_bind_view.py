@@ -9,12 +9,8 @@ from lbcf.controller.view import View
 from lbcf.core.model.binds import Bind, Entry, EntryStatus
 from lbcf.core.model.cluster import Snapshot
 from lbcf.core.model.names import bind_group_key, bind_load_balancer_key
-from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.kube.list_watch import Page, Put, Removed
-from lbcf.runtime.clock import SystemClock
-from lbcf.runtime.metrics import Metrics
-from lbcf.runtime.queue import WorkQueue
 from lbcf.wire.metadata import identity_of
 from tests.builders import a_driver, a_group, a_key, a_meta, a_pod
 from tests.controller.views import obscure, show
@@ -36,17 +32,11 @@ def a_bind(*statuses: EntryStatus, version: int = 1, entries: str = "front") -> 
 CREATED = EntryStatus("front", "proxy", spec=SPEC, info=SPEC)
 
 
-@pytest.fixture(name="queue")
-def _queue() -> WorkQueue[ObjectKey]:
-    """The queue of Binds."""
-    return WorkQueue("binds", SystemClock(), Metrics())
-
-
 @pytest.fixture(name="view")
-def _view(queue: WorkQueue[ObjectKey]) -> View:
+def _view() -> View:
     """A view that knows a driver and two pods."""
     view = View()
-    BindView(view, queue.add).listen()
+    BindView(view).listen()
     return show(view, a_driver(), a_pod(), a_pod("web-2"))
 
 
@@ -117,10 +107,3 @@ def test_unreadable_bind_holds_everything(view: View) -> None:
 
     view.binds.apply(Put(a_bind(CREATED, version=10)))
     assert None is not view.groups.get(GROUP)
-
-
-def test_every_change_is_looked_at(view: View, queue: WorkQueue[ObjectKey]) -> None:
-    """The Bind's own key is in its queue."""
-    view.binds.apply(Put(a_bind()))
-
-    assert 1 == len(queue)

@@ -154,20 +154,6 @@ async def test_departure_whose_write_has_no_answer_is_told_once(scene: Scene) ->
     assert [("web-2", Outcome.NOT_DRAINED, None)] == told(await scene.written())
 
 
-async def test_memory_of_a_replica_before_is_kept(scene: Scene) -> None:
-    """What this one saw while it did not lead, the other one has written."""
-    await scene.begin(a_pod("web-1"))
-    scene.gone("web-2")
-    earlier = await scene.written()
-    scene.removed("web-3", Reason.POD_GONE)
-    scene.status.begin()
-    scene.gone("web-4")
-    status = await scene.written()
-
-    assert ["web-2"] == [name for name, _, _ in told(earlier)]
-    assert ["web-4", "web-2"] == [name for name, _, _ in told(status)]
-
-
 async def test_drain_that_was_cut_is_a_condition_for_as_long_as_it_is_remembered(
     scene: Scene,
 ) -> None:

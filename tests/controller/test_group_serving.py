@@ -149,17 +149,6 @@ async def test_pods_on_their_way_out_are_not_selected(scene: Scene) -> None:
     assert (False, "NothingSelected") == (said.status, said.reason)
 
 
-async def test_what_happened_before_it_leads_is_told_by_another(scene: Scene) -> None:
-    """A replica that takes over repeats no Event of the one before."""
-    await scene.begin(a_pod("web-1"))
-    scene.told("web-1", None)
-    scene.told("web-1", "DOWN")
-    scene.status.begin()
-    await scene.written()
-
-    assert [] == scene.events()
-
-
 def test_status_that_cannot_be_written_is_tried_ever_more_seldom() -> None:
     """The pause that a group has after each write is no success."""
 

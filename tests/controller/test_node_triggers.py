@@ -75,6 +75,7 @@ def set_up(*things: Thing) -> Bench:
         bench.looked_at.append(group)
 
     NodeTriggers(bench.view, bench.scopes, look_at, bench.considered.append).listen()
+    bench.considered.clear()
     return bench
 
 
@@ -211,6 +212,18 @@ def test_service_that_answers_otherwise_brings_its_groups(changed: Thing) -> Non
     assert [WEB] == bench.tell(changed)
     assert None is bench.scopes.take(WEB)
     assert [SERVICE_KEY] == bench.considered
+
+
+def test_services_of_groups_that_are_there_are_considered() -> None:
+    """Their endpoints may be worth reading: nothing is read before this one listens."""
+    considered: list[ObjectKey] = []
+    view = show(View(), a_service(), a_node_group())
+    triggers = NodeTriggers(
+        view, ChangedBackends(), lambda _key, _urgent: None, considered.append
+    )
+    triggers.listen()
+
+    assert [SERVICE_KEY] == considered
 
 
 def test_service_that_answers_as_before_brings_nobody() -> None:

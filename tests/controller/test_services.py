@@ -10,8 +10,9 @@ from lbcf.controller.view import View
 from lbcf.core.model import conditions, names
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.nodes import NodePortService
-from lbcf.core.model.services import Exposure
-from lbcf.core.model.values import ObjectKey
+from lbcf.core.model.resources import Meta
+from lbcf.core.model.services import Exposure, GivenAddress, LoadBalancerClass
+from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import ConditionReason, Reason
 from lbcf.executor.services import ClassWriter, ServiceWriter
 from lbcf.executor.writes import ObjectWriter
@@ -22,7 +23,7 @@ from lbcf.kube.list_watch import Removed
 from lbcf.runtime.queue import WorkQueue
 from lbcf.wire.kube import parse_service
 from lbcf.wire.metadata import identity_of
-from tests.builders import a_load_balancer, a_meta
+from tests.builders import a_group, a_key, a_load_balancer, a_meta
 from tests.controller.views import show
 from tests.fakes.clock import VirtualClock
 from tests.fakes.loop import run_virtual
@@ -78,6 +79,8 @@ def test_who_waits_for_an_address_is_looked_at_when_a_load_balancer_with_one_goe
         )
         queue: WorkQueue[ObjectKey] = WorkQueue("services", VirtualClock())
         services(view, queue, TinyApi()).listen()
+        while len(queue):
+            queue.done(await queue.get())
         view.load_balancers.apply(Removed(identity_of(balancers[1].meta)))
         assert 0 == len(queue)
         view.load_balancers.apply(Removed(identity_of(balancers[0].meta)))
@@ -85,6 +88,28 @@ def test_who_waits_for_an_address_is_looked_at_when_a_load_balancer_with_one_goe
         assert "waits" == (await queue.get()).name
 
     run_virtual(story())
+
+
+def test_services_are_looked_at_that_are_gone_and_have_left_something() -> None:
+    """They may have gone when nobody listened."""
+
+    async def story() -> set[str]:
+        view = View()
+        balancer = attrs.evolve(a_load_balancer(), meta=exposes("a"))
+        view.load_balancers.place(balancer)
+        view.groups.place(attrs.evolve(a_group(), meta=exposes("b")))
+        given = GivenAddress("192.0.2.1", a_key("c"), Uid("uid-c"))
+        view.classes.place(LoadBalancerClass(a_meta("lb"), "proxy", given=(given,)))
+        queue: WorkQueue[ObjectKey] = WorkQueue("services", VirtualClock())
+        services(view, queue, TinyApi()).listen()
+        return {(await queue.get()).name for _ in range(len(queue))}
+
+    assert {"a", "b", "c"} == run_virtual(story())
+
+
+def exposes(service: str) -> Meta:
+    """Return the metadata of something that is derived from a Service."""
+    return a_meta(f"of-{service}", labels={names.LABEL_EXPOSES: service})
 
 
 @pytest.mark.parametrize(("kind", "left"), [("LoadBalancerReady", 0), ("Other", 1)])

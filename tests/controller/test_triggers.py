@@ -15,6 +15,7 @@ from lbcf.core.model.cluster import Pod
 from lbcf.core.model.conditions import REACHABLE, Condition
 from lbcf.core.model.names import ANNOTATION_DRAIN
 from lbcf.core.model.resources import BackendRecord, StaticRef
+from lbcf.core.model.selectors import Selector
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.drivers.pool import DriverPool
@@ -29,6 +30,7 @@ from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.wire.metadata import identity_of
 from tests.builders import (
+    BY_LABEL,
     a_backend,
     a_driver,
     a_group,
@@ -45,6 +47,8 @@ from tests.fakes.clock import VirtualClock
 
 WEB, FRONT, PROXY, RECORD = (a_key(n) for n in ("web", "front", "proxy", "web-1"))
 
+API = attrs.evolve(BY_LABEL, selector=Selector({"app": "api"}))
+
 Keys = dict[str, list[ObjectKey]]
 
 
@@ -56,6 +60,7 @@ class Bench:
     queues: Queues
     scopes: ChangedBackends
     registrar: Registrar
+    triggers: Triggers
 
     async def tell(self, *things: Thing) -> Keys:
         """Let the watches tell of objects; return what that put into the queues."""
@@ -109,14 +114,45 @@ def set_up(*things: Thing) -> Bench:
         recorder,
         clock,
     )
-    Triggers(view, scopes, queues, registrar, statuses).listen()
-    return Bench(view, queues, scopes, registrar)
+    triggers = Triggers(view, scopes, queues, registrar, statuses)
+    triggers.listen()
+    return Bench(view, queues, scopes, registrar, triggers)
 
 
 def newer(pod: Pod, **changes: object) -> Pod:
     """Make the pod's next version."""
     meta = attrs.evolve(pod.meta, resource_version="2")
     return attrs.evolve(pod, meta=meta, **changes)  # type: ignore[arg-type]
+
+
+# --- all ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "going",
+    [
+        pytest.param(
+            a_pod("api-1", deleting=True, labels={"app": "api"}), id="pod that goes"
+        ),
+        pytest.param(
+            attrs.evolve(
+                a_record(spec=a_spec(backend=a_backend("api-1"))), group=a_key("api")
+            ),
+            id="pod that is gone",
+        ),
+    ],
+)
+async def test_all_groups_are_looked_at_whole_those_of_pods_that_go_first(
+    going: Thing,
+) -> None:
+    """So does whoever begins to lead: of what has changed before nothing was noted."""
+    api = a_key("api")
+    bench = set_up(a_group("api", selection=API), a_pod(), going)
+    bench.triggers.look_at_all()
+    keys = await bench.filled()
+
+    assert [api, WEB] == keys["groups"]
+    assert [None, None] == [bench.scopes.take(group) for group in (api, WEB)]
 
 
 # --- pods -----------------------------------------------------------------------------

@@ -100,7 +100,7 @@ def test_what_was_not_found_is_missing_only_if_it_could_be_read(
 def test_bind_that_cannot_be_understood_is_not_missing() -> None:
     """Neither is what it has."""
     reading = bare_reading()
-    BindView(reading.view, lambda _key: None).listen()
+    BindView(reading.view).listen()
     obscure(reading.view.binds, a_key("x"))
     balancer = bind_load_balancer_key(a_key("x"), "front")
 

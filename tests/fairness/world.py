@@ -7,6 +7,7 @@ what is called noisy, `serial...` does one thing at a time, any other answers af
 """
 
 import asyncio
+import itertools
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -49,6 +50,7 @@ from tests.kube.tiny_rules import Json, ending, metadata_of, place_of
 from tests.lab.sweep.balancer import Balancer as Members
 
 
+ROLES = ("controller", "deregistrar")
 LATENCY = 0.05
 SERIAL = 0.03
 API_LATENCY = 0.005
@@ -100,6 +102,7 @@ class World:
         self._watchers: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._serial: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._stack = AsyncExitStack()
+        self._runs = itertools.count(1)
         self._records: defaultdict[str, dict[str, Json]] = defaultdict(dict)
         self.api.on_change.append(self._note)
         self.api.on_change.append(lambda _change: self._look())
@@ -224,19 +227,35 @@ class World:
 
     async def start(self, seconds: float) -> None:
         """Start both processes, and let them work for a while."""
-        for role in ("controller", "deregistrar"):
-            parts = self._parts(role)
-            program: Program
-            if role == "controller":
-                program = Controller(parts)
-            else:
-                program = DeregistrarProgram(parts)
-            reading = [asyncio.create_task(one.run()) for one in program.informers]
-            stop = asyncio.Event()
-            working = asyncio.create_task(self.run(role, partial(_work, program, stop)))
-            self._stack.push_async_callback(parts.drivers.close)
-            self._stack.push_async_callback(_end, reading, working, stop)
+        for role in ROLES:
+            self.lead(self.stand_by(role))
         await asyncio.sleep(seconds)
+
+    def stand_by(self, role: str, metrics: Metrics | None = None) -> Program:
+        """Start a process that reads, and does not lead; None: nobody measures."""
+        parts = attrs.evolve(self._parts(role), metrics=cast("Metrics", metrics))
+        program: Program
+        if role == "controller":
+            program = Controller(parts)
+        else:
+            program = DeregistrarProgram(parts)
+        reading = [asyncio.create_task(one.run()) for one in program.informers]
+        self._stack.push_async_callback(parts.drivers.close)
+        self._stack.push_async_callback(_cut, reading)
+        return program
+
+    def lead(self, program: Program) -> Callable[[], Awaitable[None]]:
+        """Let a process work; return what ends that."""
+        stop = asyncio.Event()
+        role = ROLES[isinstance(program, DeregistrarProgram)]
+        working = asyncio.create_task(self.run(role, partial(_work, program, stop)))
+
+        async def end() -> None:
+            stop.set()
+            await working
+
+        self._stack.push_async_callback(end)
+        return end
 
     async def run(self, role: str, work: Callable[[], Awaitable[None]]) -> None:
         """Run the work of a process; without a Lease, as nobody else does it."""
@@ -261,7 +280,7 @@ class World:
             ),
             clock=clock,
             metrics=cast("Metrics", None),
-            incarnation=role,
+            incarnation=f"{role}-{next(self._runs)}",
         )
 
 
@@ -272,14 +291,8 @@ async def _work(program: Program, stop: asyncio.Event) -> None:
     await program.work(stop)
 
 
-async def _end(
-    reading: Sequence[asyncio.Task[Any]],
-    working: asyncio.Task[None],
-    stop: asyncio.Event,
-) -> None:
-    """Stop a process, and cut what it was doing."""
-    stop.set()
-    await working
+async def _cut(reading: Sequence[asyncio.Task[Any]]) -> None:
+    """Have a process read no more."""
     for task in reading:
         task.cancel()
     await asyncio.gather(*reading, return_exceptions=True)

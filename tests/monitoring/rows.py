@@ -220,11 +220,7 @@ ROWS: Final[dict[str, tuple[Panel, ...]]] = {
     "Processes": (
         Panel(
             "Queues",
-            {
-                "{{name}}": 'max by (name) (workqueue_depth{job="lbcf"} '
-                "unless on (pod) (max by (pod) (leader_election_master_status) == 0))"
-            },
-            why="Of leaders: what the others have read waits until they lead.",
+            {"{{name}}": 'max by (name) (workqueue_depth{job="lbcf"})'},
         ),
         Panel(
             "Time in queues, 99 %",
