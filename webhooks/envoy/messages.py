@@ -6,8 +6,8 @@ JSON of resources can be read.
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from functools import lru_cache
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import attrs
 import msgspec
@@ -105,16 +105,21 @@ def response(kind: Kind, offer: Offer, nonce: str) -> Message:
 def _resource(one: Resource) -> Message:
     """Return a resource with its name and version."""
     content = any_pb2.Any()
-    content.ParseFromString(_packed(msgspec.json.encode(one.content)))
+    content.ParseFromString(_packed(one))
     return discovery_pb2.Resource(name=one.name, version=one.version, resource=content)
 
 
-@lru_cache(256)
-def _packed(content: bytes) -> bytes:
-    """Return what JSON says as an Any; several Envoys are sent the same."""
-    message = any_pb2.Any()
-    json_format.Parse(content, message)
-    return bytes(message.SerializeToString(deterministic=True))
+_SENT: WeakKeyDictionary[Resource, bytes] = WeakKeyDictionary()
+"""Of the resources that there are, as they are sent: many Envoys are sent the same."""
+
+
+def _packed(one: Resource) -> bytes:
+    """Return the content of a resource as an Any."""
+    if one not in _SENT:
+        message = any_pb2.Any()
+        json_format.Parse(msgspec.json.encode(one.content), message)
+        _SENT[one] = bytes(message.SerializeToString(deterministic=True))
+    return _SENT[one]
 
 
 def wish_for_reports(every: float) -> Message:
