@@ -16,6 +16,8 @@ from typing import Any, NoReturn, Protocol
 
 import structlog
 
+from lbcf.core.errors import LbcfError
+
 
 HURRIED_EXIT = 130
 """Exit status after a second signal; what shells give for an interrupted program."""
@@ -85,6 +87,10 @@ def exit_on_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+class RoundCutError(LbcfError):
+    """A round ended because something below it was cancelled, which nobody had asked for."""
+
+
 class Stoppable(Protocol):
     """What works in tasks of its own between two calls, such as `Workers`."""
 
@@ -141,6 +147,7 @@ async def until_asked(
         rounds: they may end before, when they are through.
 
     Raises:
+        RoundCutError: a library cancelled something in a round.
         Exception: what ended a round, a defect. Nobody would do its work any more, and
             nothing would tell, until the process begins anew.
     """
@@ -152,6 +159,12 @@ async def until_asked(
                 pending, return_when=asyncio.FIRST_COMPLETED
             )
             for one in done:
+                if one.cancelled():
+                    # Passed on, it would look as if we had been told to end.
+                    name = getattr(one.get_coro(), "__qualname__", one.get_name())
+                    raise RoundCutError(
+                        f"{name} was cancelled by something below it, which is a defect"
+                    )
                 one.result()
     finally:
         asked.cancel()

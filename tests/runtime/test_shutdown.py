@@ -14,7 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from lbcf.runtime.shutdown import HURRIED_EXIT, stop_on_signals, until_asked
+from lbcf.runtime.shutdown import (
+    HURRIED_EXIT,
+    RoundCutError,
+    stop_on_signals,
+    until_asked,
+)
 
 
 ROOT = Path(__file__).parents[2]
@@ -130,6 +135,16 @@ async def test_round_that_breaks_down_ends_the_waiting() -> None:
     rounds = [asyncio.create_task(ends()), asyncio.create_task(breaks())]
     with pytest.raises(ValueError, match="a defect"):
         await until_asked(stop, rounds)
+
+
+async def test_round_that_a_library_cancels_is_no_orderly_end() -> None:
+    """As one that breaks down; nobody has asked for it."""
+
+    async def is_cut() -> None:
+        raise asyncio.CancelledError
+
+    with pytest.raises(RoundCutError, match="is_cut was cancelled"):
+        await until_asked(asyncio.Event(), [asyncio.create_task(is_cut())])
 
 
 async def test_waiting_ends_when_it_is_asked_for() -> None:

@@ -32,6 +32,7 @@ from lbcf.process import Dependencies, Program
 from lbcf.runtime.journal import Predecessor
 from lbcf.runtime.metrics import Metrics
 from lbcf.runtime.process_identity import ProcessIdentity
+from lbcf.runtime.shutdown import RoundCutError
 from lbcf.settings import Settings
 from tests.fakes.journal import FakeJournal
 from tests.lab.sweep.clocks import Host, HostClock
@@ -275,7 +276,7 @@ class Process:
             await self._work()
         except asyncio.CancelledError:
             pass
-        except LeadershipLostError:
+        except (LeadershipLostError, RoundCutError):
             self._world.crash(self)
         except Exception as error:  # noqa: BLE001 - a defect, told as one
             self._world.fail(f"{self.name} ended: {error!r}")
