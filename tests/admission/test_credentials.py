@@ -100,7 +100,13 @@ async def _shipped(control_plane: Cluster, tmp_path: Path) -> AsyncIterator[Shop
         connected(connection, SystemClock()) as client,
     ):
         secret = ObjectKey(accounts.NAMESPACE, flags.secret)
-        yield Shop(client, secret, ObjectKey("", flags.configuration))
+        try:
+            yield Shop(client, secret, ObjectKey("", flags.configuration))
+        finally:
+            # Others share the cluster: whoever starts there next makes its own.
+            emptied = ("--type=merge", "-p", '{"data": null}')
+            where = ("-n", secret.namespace, f"secret/{secret.name}")
+            control_plane.kubectl("patch", *where, *emptied)
 
 
 @contextlib.asynccontextmanager
