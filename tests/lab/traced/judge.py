@@ -196,6 +196,9 @@ class _Life:
             yield from self._first(world, place, [option])
         for drained in self._unseen(world, place, step):
             yield from self._first(drained, place, [self._with_version(step)])
+        for cut in self._cut_off(world, place, step):
+            for option in self._written(step):
+                yield from self._first(cut, place, [option])
 
     # --- requests ---------------------------------------------------------------------
 
@@ -245,6 +248,20 @@ class _Life:
                     "record": step["record"], "of": before, "outcome": "unanswered",
                     "driver": plain(self.driver), "began": ended, "ended": ended}  # fmt: skip
             yield from self._first(world, place, [call])
+
+    def _cut_off(self, world: Witness, place: int, step: Step) -> Iterator[Witness]:
+        """Give the world after a call that its driver was killed too soon to note.
+
+        Its sender writes that the connection ended.
+        """
+        before = self._versions.get(step.get("of", 0))
+        if "lost" not in step or before is None:
+            return
+        call = {"actor": step["actor"], "step": "call", "op": step["lost"],
+                "record": step["record"], "of": before, "outcome": "unanswered",
+                "driver": plain(self.driver), "began": step["began"],
+                "ended": step["began"]}  # fmt: skip
+        yield from self._first(world, place, [call])
 
     # --- calls ------------------------------------------------------------------------
 

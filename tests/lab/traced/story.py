@@ -9,6 +9,8 @@ from datetime import timedelta
 from typing import Any
 
 from lbcf.core.model.names import API_VERSION, FINALIZER_RECORD
+from lbcf.core.model.operations import Operation
+from lbcf.core.reasons import Reason
 from tests.e2e.objects import a_driver
 from tests.fakes.clock import EPOCH
 from tests.lab.model.tape import Json
@@ -127,10 +129,13 @@ class Story:
         )  # fmt: skip
         self.at += LATENCY
 
-    def register(self, status: str = "True", mark: str = "") -> None:
-        """Write whether it is registered, and who may have an ensure out."""
-        told = {"type": "Registered", "status": status, "reason": "Registered",
-                "message": "", "observedGeneration": 1,
+    def register(
+        self, status: str = "True", mark: str = "", why: tuple[str, str] = ("", "")
+    ) -> None:
+        """Write whether it is registered, or why not, and who may have an ensure out."""
+        reason, message = why
+        told = {"type": "Registered", "status": status, "reason": reason or "Registered",
+                "message": message, "observedGeneration": 1,
                 "lastTransitionTime": _time(self.at)}  # fmt: skip
         written = {"conditions": [told], **({"ensuring": mark} if mark else {})}
         self.body["status"] = written
@@ -260,4 +265,17 @@ def a_poll_unheard() -> Story:
     story.read("B1")
     story.call("deregister", "B1")
     story.release()
+    return story
+
+
+def a_call_cut_off(reason: Reason) -> Story:
+    """Tell of an ensure that reaches a driver which is killed before it notes that."""
+    story = Story()
+    story.create()
+    message = f"driver shop/memory at {Operation.ENSURE_BACKEND}: no answer"
+    story.register("False", "A1", (reason, message))
+    story.at += 1.0
+    story.read("A1")
+    story.call("ensure", "A1")
+    story.register(mark="A1")
     return story

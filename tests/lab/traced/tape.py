@@ -15,6 +15,7 @@ Beside what is said there, a STEP has
     line       of a request: its id in the audit log
     address, not_after, drained, heard, late, batched, shares    of a call, as in `calls`
     beside     of a read, write or lock: it was, or may have been, made beside the turns
+    lost       of a write: it tells of a call whose connection ended, of this operation
 
 A DRIVER has its name, how many calls it takes at a time (`places`), and how long each
 operation's permission lasts (`window`) and may take effect (`settling`). Of one that is
@@ -34,6 +35,7 @@ from lbcf.core.model import names
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancerDriver
 from lbcf.core.model.values import MemberKey
+from lbcf.drivers.errors import ConnectionLost
 from lbcf.wire.records import parse_record
 from lbcf.wire.resources import parse_driver
 from tests.lab.model.tape import OPERATIONS, Json, facts
@@ -47,6 +49,7 @@ OURS = ("lbcf-controller/", "lbcf-deregistrar/")
 """How the User-Agents of our processes begin, with those of their calls."""
 _SKEW = 3.0
 """Seconds for a driver whose clock is behind, and for times that are cut to seconds."""
+_LOST = ConnectionLost.reason
 _BESIDE = {"waitingFor", "backendGone"}
 """What is written into the status of a record beside its turns."""
 
@@ -204,6 +207,8 @@ class _Writer:
             step["actor"] = f"{actor}-deletes"
         if way:
             step["beside"] = way
+        if lost := _lost(request):
+            step["lost"] = lost
         gone = step["outcome"] == "released"
         yield step if shown is None or gone else {**step, "now": shown}
 
@@ -274,6 +279,17 @@ def _kind(request: Request) -> tuple[str, str]:
     if "finalizers" in request.sent.get("metadata", {}):
         return "release", ""
     return ("update", "") if "spec" in request.sent else ("write", "")
+
+
+def _lost(request: Request) -> str:
+    """Say of which operation a write tells that a call's connection ended; empty: of none.
+
+    A driver that was killed may have ended before it noted the call.
+    """
+    said = request.sent.get("status", {}).get("conditions") or ()
+    texts = [c.get("message", "") for c in said if c.get("reason") == _LOST]
+    found = (op for name, op in OPERATIONS.items() for t in texts if f" {name}:" in t)
+    return next(found, "")
 
 
 def _outcome(request: Request, kind: str, shown: Mapping[str, Any] | None) -> str:

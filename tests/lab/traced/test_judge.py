@@ -2,10 +2,12 @@
 
 import pytest
 
+from lbcf.core.reasons import Reason
 from tests.lab.traced.corruptions import CORRUPTIONS, Corruption, steps_of
 from tests.lab.traced.judge import judge
 from tests.lab.traced.sendings import SPARE
 from tests.lab.traced.story import (
+    a_call_cut_off,
     a_call_overtaken,
     a_drained_life,
     a_life,
@@ -72,6 +74,14 @@ def test_drain_that_no_driver_saw_begin() -> None:
     verdict = judge({**tape, "steps": seen})
 
     assert None is verdict.refusal
+
+
+def test_call_that_its_driver_did_not_live_to_note() -> None:
+    """That its connection ended is told of it; one that was never sent leaves no mark."""
+    lost, unsent = Reason.DRIVER_CONNECTION_LOST, Reason.DRIVER_UNREACHABLE
+
+    assert None is judge(a_call_cut_off(lost).tape()).refusal
+    assert "left behind" in str(judge(a_call_cut_off(unsent).tape()).refusal)
 
 
 def test_lock_that_another_record_looks_at() -> None:
