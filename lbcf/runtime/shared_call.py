@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Generic, TypeVar
 
+from lbcf.runtime.tasks import note_error
+
 
 T = TypeVar("T")
 
@@ -34,7 +36,7 @@ class SharedCall(Generic[T]):
         """Return the answer to a call that begins from now on; raises what that raises."""
         if self._next is None or self._next.done():
             self._next = asyncio.create_task(self._after(self._under_way))
-            self._next.add_done_callback(_is_heard)
+            self._next.add_done_callback(note_error)
         return await asyncio.shield(self._next)
 
     async def _after(self, before: "asyncio.Task[T] | None") -> T:
@@ -43,9 +45,3 @@ class SharedCall(Generic[T]):
             await asyncio.wait({before}, timeout=self._patience)
         self._under_way, self._next = self._next, None
         return await self._call()
-
-
-def _is_heard(task: "asyncio.Task[T]") -> None:
-    """Take its error as heard, though nobody may wait for it any more."""
-    if not task.cancelled():
-        task.exception()

@@ -13,6 +13,7 @@ from typing import Generic, Protocol, TypeVar
 
 import attrs
 
+from lbcf.runtime.tasks import note_error
 from lbcf.sdk import Clock
 from webhooks.device.devices import Device
 from webhooks.device.errors import DeviceError, Unreachable
@@ -37,7 +38,6 @@ class Pass(Protocol):
 
 
 _P = TypeVar("_P", bound=Pass)
-_T = TypeVar("_T")
 
 
 @attrs.frozen(eq=False)
@@ -133,7 +133,7 @@ class Logins(Generic[_P]):
                 raise Unreachable(f"{self.device} is not asked: the driver stops")
             self._refused.check(login)
             self._entering = _Entering(login, asyncio.create_task(self._enter(login)))
-            self._entering.task.add_done_callback(looked_at)
+            self._entering.task.add_done_callback(note_error)
         return self._entering
 
     async def _enter(self, login: Login) -> _P:
@@ -147,9 +147,3 @@ class Logins(Generic[_P]):
         if before is not None:
             await self.leave(before)
         return given
-
-
-def looked_at(task: asyncio.Task[_T]) -> None:
-    """Take notice of the error of a task that all have given up waiting for."""
-    if not task.cancelled():
-        task.exception()

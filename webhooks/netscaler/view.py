@@ -1,18 +1,18 @@
 """What a service group is like just now, read where it counts.
 
 `group` looks through this before and after each change. Those who look at once share
-what is read (`reading`); nobody is shown what was read before he asked.
+what is read; nobody is shown what was read before he asked.
 """
 
 from collections.abc import Mapping
 
 import attrs
 
+from lbcf.runtime.shared_call import SharedCall
 from webhooks.netscaler.changes import BINDING, named
 from webhooks.netscaler.errors import NoSuchGroup, NoSuchResource
 from webhooks.netscaler.members import Mark
 from webhooks.netscaler.pair import Pair, Unit
-from webhooks.netscaler.reading import SharedReading
 from webhooks.netscaler.replies import MemberRow, load_of, member_of, rows
 from webhooks.shared.addresses import Address
 
@@ -65,14 +65,14 @@ class View:
 
     pair: Pair
     group: str
-    _members: SharedReading[Members] = attrs.field(init=False)
-    _loads: SharedReading[Mapping[Address, int]] = attrs.field(init=False)
+    _members: SharedCall[Members] = attrs.field(init=False)
+    _loads: SharedCall[Mapping[Address, int]] = attrs.field(init=False)
     _unit: Unit | None = attrs.field(default=None, init=False)
 
     def __attrs_post_init__(self) -> None:
         """Let those who ask at once share what is read."""
-        self._members = SharedReading(self._read_members)
-        self._loads = SharedReading(self._read_loads)
+        self._members = SharedCall(self._read_members)
+        self._loads = SharedCall(self._read_loads)
 
     async def members(self) -> Members:
         """Return the members as the primary has them now.
@@ -80,7 +80,7 @@ class View:
         Raises:
             DeviceError: it could not be asked.
         """
-        return await self._members.fresh()
+        return await self._members.since_now()
 
     async def loads(self) -> Mapping[Address, int]:
         """Return the connections of all members, where these were read last.
@@ -88,7 +88,7 @@ class View:
         Raises:
             DeviceError: it could not be asked.
         """
-        return await self._loads.fresh()
+        return await self._loads.since_now()
 
     async def of_late(self) -> tuple[Members, Mapping[Address, int]]:
         """Return members and connections, where the primary was a moment ago.
