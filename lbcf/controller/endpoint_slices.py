@@ -19,6 +19,7 @@ from lbcf.kube.list_watch import Selection
 from lbcf.kube.reader import KubeReader
 from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
+from lbcf.runtime.tasks import end_tasks
 
 
 _log = structlog.get_logger(__name__)
@@ -133,9 +134,7 @@ class EndpointSliceInformers:
             del self._wanted[namespace]
 
     async def _end(self, namespace: str) -> None:
-        task = self._following.pop(namespace)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await end_tasks([self._following.pop(namespace)])
         self._book.close(namespace)
 
     async def _follow(self, namespace: str) -> None:

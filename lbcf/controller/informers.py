@@ -37,6 +37,7 @@ from lbcf.kube.reader import KubeReader
 from lbcf.kube.store import Store
 from lbcf.process import Follower
 from lbcf.runtime.clock import Clock
+from lbcf.runtime.tasks import end_tasks
 from lbcf.wire.metadata import MetaOnly
 
 
@@ -147,8 +148,7 @@ class SharedRecords:
             try:
                 await self._more.wait()
             finally:
-                following.cancel()
-                await asyncio.gather(following, return_exceptions=True)
+                await end_tasks([following])
 
     async def _follow(self, balancers: list[str]) -> None:
         """Follow the records of some load balancers."""

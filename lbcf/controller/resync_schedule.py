@@ -19,6 +19,7 @@ import structlog
 from lbcf.core.model.values import ObjectKey
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.queue import Delays
+from lbcf.runtime.tasks import end_tasks
 
 
 AT_ONCE = 16
@@ -97,10 +98,7 @@ class ResyncSchedule:
                     self._line_up(key)
                 await self._rest(self._begin())
         finally:
-            readings = tuple(self._under_way.values())
-            for reading in readings:
-                reading.cancel()
-            await asyncio.gather(*readings, return_exceptions=True)
+            await end_tasks(self._under_way.values())
 
     async def _rest(self, until: float | None) -> None:
         """Wait for a moment, in monotonic seconds, or for news."""

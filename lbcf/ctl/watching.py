@@ -28,6 +28,7 @@ from lbcf.kube.kinds import (
 )
 from lbcf.kube.list_watch import Selection
 from lbcf.runtime.clock import Clock
+from lbcf.runtime.tasks import end_tasks
 
 
 _TICK: Final = timedelta(seconds=1)
@@ -63,9 +64,7 @@ async def follow_status(
     try:
         await _redraw(report, look, clock, show, changed, ticks=ticks)
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(tasks)
 
 
 def _bells(

@@ -18,7 +18,7 @@ import asyncio
 import math
 import os
 
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Any, NoReturn, TypeVar
@@ -40,6 +40,7 @@ from lbcf.kube.leases import (
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.journal import Predecessor
 from lbcf.runtime.process_identity import ProcessIdentity, ProcessWitness, until_refused
+from lbcf.runtime.tasks import end_tasks
 from lbcf.wire.metadata import Identity, identity_of
 
 
@@ -105,13 +106,6 @@ async def wait_to_look(candidates: Sequence["LeaderElector"], clock: Clock) -> N
 
 def _nobody_listens(_leading: bool) -> None:
     """Do nothing."""
-
-
-async def _end(tasks: Collection["asyncio.Task[Any]"]) -> None:
-    """Cancel tasks, and wait until they have ended."""
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 class LeaderElector:
@@ -251,7 +245,7 @@ class LeaderElector:
         finally:
             # The guard stays until nothing works any more.
             self._on_leading(False)
-            await _end([guard])
+            await end_tasks([guard])
 
     async def _acquire(self) -> None:
         """Try until the Lease is ours."""
@@ -368,7 +362,7 @@ class LeaderElector:
                 if done:
                     return done.pop().result()
         finally:
-            await _end(asked)
+            await end_tasks(asked)
 
     def _place_of(self, found: Lease) -> Predecessor | None:
         """Return in whose place the lead is taken from a holder."""

@@ -26,6 +26,7 @@ from lbcf.kube.kinds import SECRETS
 from lbcf.kube.list_watch import Selection
 from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
+from lbcf.runtime.tasks import end_tasks
 
 
 MOST = 1000
@@ -161,9 +162,7 @@ class Secrets:
         """End all watches."""
         tasks = [watch.task for watch in self._watches.values()]
         self._watches.clear()
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await end_tasks(tasks)
 
     def _driver_changed(
         self, old: LoadBalancerDriver | None, new: LoadBalancerDriver | None

@@ -48,6 +48,7 @@ from lbcf.runtime.health import Check, LoopWatch
 from lbcf.runtime.journal import Predecessor
 from lbcf.runtime.process_identity import SystemWitness
 from lbcf.runtime.shutdown import stop_on_signals
+from lbcf.runtime.tasks import end_tasks
 from lbcf.settings import Settings
 
 
@@ -371,9 +372,7 @@ async def _background(
     try:
         yield
     finally:
-        for task in running:
-            task.cancel()
-        await asyncio.gather(*running, return_exceptions=True)
+        await end_tasks(running)
 
 
 def _witness(settings: Settings, environment: Mapping[str, str]) -> SystemWitness:

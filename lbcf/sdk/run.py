@@ -20,6 +20,7 @@ from lbcf.runtime import logs, open_files
 from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.flags import BindAddress, OneLineParser, parse_bind_address
 from lbcf.runtime.shutdown import stop_on_signals
+from lbcf.runtime.tasks import end_tasks
 from lbcf.sdk.credentials import CredentialFiles, CredentialsUnusable, Guard
 from lbcf.sdk.driver import Driver
 from lbcf.sdk.listener import Listener
@@ -294,5 +295,4 @@ async def _follow_until(stopped: asyncio.Event, listener: Listener) -> None:
     try:
         await stopped.wait()
     finally:
-        following.cancel()
-        await asyncio.gather(following, return_exceptions=True)
+        await end_tasks([following])

@@ -16,6 +16,7 @@ from enum import StrEnum
 
 import attrs
 
+from lbcf.runtime.tasks import end_tasks
 from lbcf.sdk import Clock
 from webhooks.elbv2.errors import TargetRefused
 from webhooks.elbv2.targets import Target
@@ -97,8 +98,7 @@ class Changes:
     async def close(self) -> None:
         """Send nothing more."""
         if self._worker is not None:
-            self._worker.cancel()
-            await asyncio.gather(self._worker, return_exceptions=True)
+            await end_tasks([self._worker])
 
     async def _work(self) -> None:
         """Send batch after batch until nobody waits."""

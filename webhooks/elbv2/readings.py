@@ -11,6 +11,7 @@ from datetime import timedelta
 
 import attrs
 
+from lbcf.runtime.tasks import end_tasks
 from lbcf.sdk import Clock
 from webhooks.elbv2.errors import Elbv2Error
 from webhooks.elbv2.targets import Health, Reading, Target
@@ -62,8 +63,7 @@ class Readings:
     async def close(self) -> None:
         """Give up on a poll that is under way."""
         if self._poll is not None:
-            self._poll.cancel()
-            await asyncio.gather(self._poll, return_exceptions=True)
+            await end_tasks([self._poll])
 
     async def _polled(self) -> Reading:
         """Poll once, not too soon after the last time."""

@@ -14,6 +14,7 @@ import structlog
 
 from lbcf.runtime.clock import Clock, SystemClock
 from lbcf.runtime.flags import BindAddress
+from lbcf.runtime.tasks import end_tasks
 from webhooks.envoy.balancers import Balancer, Identity
 from webhooks.envoy.errors import EnvoyError, NotSaved, NotYet
 from webhooks.envoy.fleets import Fleet, Fleets
@@ -113,9 +114,7 @@ class Keeper:
 
     async def close(self) -> None:
         """End all streams, and let another process have the directory."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await end_tasks(self._tasks)
         self._tasks.clear()
         if self._management is not None:
             await self._management.close()

@@ -15,6 +15,7 @@ from envoy.service.discovery.v3 import ads_pb2_grpc
 from envoy.service.load_stats.v3 import lrs_pb2_grpc
 
 from lbcf.runtime.flags import BindAddress
+from lbcf.runtime.tasks import end_tasks
 from webhooks.envoy import messages
 from webhooks.envoy.balancers import is_fleet
 from webhooks.envoy.errors import TurnedAway, TurnedAwayFor
@@ -226,8 +227,7 @@ class Management:
                     if isinstance(refused, TurnedAway):
                         raise refused
             finally:
-                reader.cancel()
-                await asyncio.gather(reader, return_exceptions=True)
+                await end_tasks([reader])
                 self.fleets.leave(fleet, session)
                 _log.info("envoy.disconnected", fleet=node.fleet, envoy=node.envoy)
 
@@ -327,8 +327,7 @@ class _Lrs(lrs_pb2_grpc.LoadReportingServiceServicer):  # type: ignore[misc]
                         yield messages.wish_for_reports(wished)
                     await due.wait()
         finally:
-            reader.cancel()
-            await asyncio.gather(reader, return_exceptions=True)
+            await end_tasks([reader])
             self._fleets.end_report(node, reporting)
 
     async def _read(
