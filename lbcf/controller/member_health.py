@@ -101,14 +101,11 @@ class InServiceCondition:
         """
         if new is None or new.is_deleting or not new.is_registered:
             return
-        said = said_of(new)
-        if said is not None and said.status is None:
-            return
         driver = self._view.driver(new.driver_key)
         if isinstance(driver, LoadBalancerDriver) and not driver.declares(
             Operation.LIST_BACKENDS
         ):
-            self._tell(new, None)
+            self.not_asked([new], is_known=True)
 
     def forget(self, load_balancer: ObjectKey) -> None:
         """Keep nothing of a load balancer."""
