@@ -17,7 +17,7 @@ from lbcf.conformance.target import DEFAULT_ADDRESSES, Connect, Restart, Target
 from lbcf.core.errors import LbcfError
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.values import MemberKey
-from lbcf.runtime.certificates import load_authorities, load_pair
+from lbcf.runtime.certificates import load_pair, trusting
 
 
 _STANDARD_ERROR = 2
@@ -205,9 +205,7 @@ def _tls(
     try:
         context = ssl.create_default_context()
         if authorities:
-            # As the processes do it: what is named is trusted, and nothing else.
-            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-            load_authorities(context, _content("--ca-file", authorities))
+            context = trusting(_content("--ca-file", authorities))
         if certificate:
             own_key = _content("--key-file", key) if key else b""
             load_pair(context, _content("--cert-file", certificate), own_key)

@@ -22,7 +22,7 @@ from lbcf.drivers.errors import (
     SecretUnusable,
 )
 from lbcf.drivers.url_allowlist import AllowedUrl, is_allowed, is_exposed
-from lbcf.runtime.certificates import load_authorities, load_pair
+from lbcf.runtime.certificates import load_pair, trusting
 
 
 FindSecret = Callable[[ObjectKey], Secret | NoSecret]
@@ -152,13 +152,11 @@ def _context(security: Security) -> ssl.SSLContext:
     """Return how a driver's certificate is verified."""
     if not security.ca_bundle:
         return ssl.create_default_context()
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:
-        load_authorities(context, security.ca_bundle)
+        return trusting(security.ca_bundle)
     except ValueError as error:
         text = "spec.tls.caBundle must be PEM certificates, base64-encoded"
         raise CaUnusable(text) from error
-    return context
 
 
 def _load(context: ssl.SSLContext, secret: Secret) -> None:

@@ -26,6 +26,17 @@ def load_pair(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
         os.close(file)
 
 
+def trusting(authorities: bytes) -> ssl.SSLContext:
+    """Return how a server's certificate is verified: by these authorities, and no others.
+
+    Raises:
+        ValueError: they are none.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    load_authorities(context, authorities)
+    return context
+
+
 def load_authorities(context: ssl.SSLContext, authorities: bytes) -> None:
     """Trust these certificates, PEM too, whoever signed them: as Go reads such bundles.
 

@@ -1,7 +1,8 @@
 """What was seen last, told again for a while: for listings, which come again and again.
 
 Controllers list each load balancer every two seconds; a device has few workers. Drivers
-look anew after each change of their own, and what others change is seen a while later.
+look anew after each change of their own, and for a while after it as long as a member is
+down: readiness gates wait for it. What others change is seen a while later.
 """
 
 import asyncio
@@ -49,7 +50,8 @@ class Looks(Generic[_T]):
     ) -> _T:
         """Return what was seen within the period, unless something was changed since.
 
-        Nor is a look told again at which a member was down, which may be a new one.
+        For `FIRST_CHECKS` after a change, no look is told again either at which a member was
+        down: it may be a new one, which is soon to be up.
 
         Who asks while another one looks waits for that.
 

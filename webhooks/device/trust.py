@@ -11,7 +11,7 @@ from pathlib import Path
 import attrs
 import structlog
 
-from lbcf.runtime.certificates import load_authorities
+from lbcf.runtime.certificates import trusting
 from webhooks.device.errors import InvalidInput
 
 
@@ -50,7 +50,7 @@ class Trust:
         """
         content = ca_file.read_bytes()
         if content != self._content:
-            self.context = _trusting(content)
+            self.context = trusting(content)
             self._content = content
             _log.info("device.authorities_reloaded", file=str(ca_file))
         self._trouble = ""
@@ -81,7 +81,7 @@ def read_trust(ca_file: Path | None = None, *, insecure: bool = False) -> Trust:
     if ca_file is not None:
         try:
             content = ca_file.read_bytes()
-            return Trust(_trusting(content), ca_file, content)
+            return Trust(trusting(content), ca_file, content)
         except (OSError, ValueError) as error:
             raise InvalidInput(f"--device-ca-file {ca_file}: {error}") from error
     context = ssl.create_default_context()
@@ -89,14 +89,3 @@ def read_trust(ca_file: Path | None = None, *, insecure: bool = False) -> Trust:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return Trust(context)
-
-
-def _trusting(authorities: bytes) -> ssl.SSLContext:
-    """Return how certificates of these authorities are verified, and of no others.
-
-    Raises:
-        ValueError: they are none.
-    """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    load_authorities(context, authorities)
-    return context
