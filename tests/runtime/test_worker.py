@@ -71,6 +71,15 @@ class Scene:
         await self.clock.sleep(delay)
         await self.workers.stop(GRACE)
 
+    async def bring_again_at(self, seconds: float) -> None:
+        """Add `a` at the start, and once more then; work for minutes, stop."""
+        self.workers.start()
+        self.queue.add("a")
+        await self.clock.sleep(timedelta(seconds=seconds))
+        self.queue.add("a")
+        await self.clock.sleep(timedelta(minutes=5))
+        await self.workers.stop(GRACE)
+
     @property
     def moments(self) -> list[float]:
         """The seconds at which reconcile was called."""
@@ -114,16 +123,7 @@ class TestResults:
         """After a success the next failure waits as long as a first one."""
         scene = Scene(iter([failure(), failure(), success, failure()]))
 
-        async def body() -> None:
-            """Fail twice, succeed, be looked at again at 10 s, fail."""
-            scene.workers.start()
-            scene.queue.add("a")
-            await scene.clock.sleep(timedelta(seconds=10))
-            scene.queue.add("a")
-            await scene.clock.sleep(timedelta(minutes=5))
-            await scene.workers.stop(GRACE)
-
-        run_virtual(body())
+        run_virtual(scene.bring_again_at(10))
 
         assert [0, 1, 3, 10, 11] == scene.moments
 
@@ -132,16 +132,7 @@ class TestResults:
         parked = [Parked(timedelta(seconds=2)), Parked()]
         scene = Scene(iter([failure(), failure(), *parked, failure()]))
 
-        async def body() -> None:
-            """Fail twice, be parked twice, be brought back at 10 s, fail."""
-            scene.workers.start()
-            scene.queue.add("a")
-            await scene.clock.sleep(timedelta(seconds=10))
-            scene.queue.add("a")
-            await scene.clock.sleep(timedelta(minutes=5))
-            await scene.workers.stop(GRACE)
-
-        run_virtual(body())
+        run_virtual(scene.bring_again_at(10))
 
         assert [0, 1, 3, 5, 10, 14] == scene.moments
 

@@ -243,10 +243,8 @@ class _Life:
         latest = after["drain_deadline"] - after["drain"]
         shown = self._sights[place].written.get(before["version"], -math.inf)
         for at in (latest - 1 + EDGE, latest):
-            ended = min(max(at, shown), step["began"])
-            call = {"actor": step["actor"], "step": "call", "op": "drain",
-                    "record": step["record"], "of": before, "outcome": "unanswered",
-                    "driver": plain(self.driver), "began": ended, "ended": ended}  # fmt: skip
+            sent = min(max(at, shown), step["began"])
+            call = self._unanswered("drain", step, before, sent)
             yield from self._first(world, place, [call])
 
     def _cut_off(self, world: Witness, place: int, step: Step) -> Iterator[Witness]:
@@ -257,11 +255,14 @@ class _Life:
         before = self._versions.get(step.get("of", 0))
         if "lost" not in step or before is None:
             return
-        call = {"actor": step["actor"], "step": "call", "op": step["lost"],
-                "record": step["record"], "of": before, "outcome": "unanswered",
-                "driver": plain(self.driver), "began": step["began"],
-                "ended": step["began"]}  # fmt: skip
+        call = self._unanswered(step["lost"], step, before, step["began"])
         yield from self._first(world, place, [call])
+
+    def _unanswered(self, op: str, step: Step, before: Step, at: float) -> Step:
+        """Return a call that no driver has noted, by who made a step and before that."""
+        return {"actor": step["actor"], "step": "call", "op": op,
+                "record": step["record"], "of": before, "outcome": "unanswered",
+                "driver": plain(self.driver), "began": at, "ended": at}  # fmt: skip
 
     # --- calls ------------------------------------------------------------------------
 
