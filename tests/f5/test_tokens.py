@@ -17,8 +17,13 @@ from tests.f5.requests import (
 from tests.f5.server import Bigip
 from tests.netscaler.appliances import SteppedClock
 from tests.patience import PATIENCE
+from webhooks.device.connection import Connection, Limits
+from webhooks.device.devices import parse_device
 from webhooks.device.refused import PAUSE
+from webhooks.device.secrets import Secrets
+from webhooks.device.trust import read_trust
 from webhooks.f5.driver import F5Driver
+from webhooks.f5.tokens import HEADER, Tokens
 
 
 class TestTokens:
@@ -50,15 +55,54 @@ class TestTokens:
         assert "DELETE /mgmt/shared/authz/tokens/" + first.pop() in bigip.seen
 
     async def test_tokens_that_never_count(
-        self, driver: F5Driver, bigip: Bigip
+        self, make_driver: Callable[..., F5Driver], bigip: Bigip
     ) -> None:
-        """A unit that takes none of its own tokens is asked for one a minute."""
+        """A unit that takes none of its own tokens is asked once more each minute."""
         bigip.life = 0
+        clock, logins = SteppedClock(), list[int]()
+        driver = make_driver(clock)
 
         for _ in range(3):
-            with pytest.raises(Fail, match="X-F5-Auth-Token does not exist"):
-                await driver.ensure_backend(an_ensure(an_identity(bigip)))
-        assert 1 == bigip.seen.count("POST /mgmt/shared/authn/login")
+            for _ in range(3):
+                text = "X-F5-Auth-Token does not exist"
+                await _refused(driver, an_identity(bigip), text)
+            logins.append(bigip.seen.count("POST /mgmt/shared/authn/login"))
+            clock.advance(PAUSE.total_seconds())
+        assert [2, 3, 4] == logins
+
+    async def test_tokens_that_are_lost_as_the_unit_starts(
+        self, make_driver: Callable[..., F5Driver], bigip: Bigip
+    ) -> None:
+        """One that was given, and lost before it was of use, is replaced at once."""
+        driver, lb_info = make_driver(SteppedClock()), an_identity(bigip)
+        await driver.ensure_backend(an_ensure(lb_info))
+        bigip.tokens.clear()
+        bigip.faults.busy = 99
+        with pytest.raises(RetryAfter):
+            await driver.ensure_backend(an_ensure(lb_info))
+        bigip.faults.busy = 0
+        bigip.tokens.clear()
+
+        assert isinstance(await driver.ensure_backend(an_ensure(lb_info)), Succ)
+
+    async def test_late_answers_to_the_token_before(
+        self, secret: Path, bigip: Bigip
+    ) -> None:
+        """They do not keep a token that was taken, and has ended, from being replaced."""
+        device = parse_device(bigip.url)
+        connection = Connection(device, read_trust(insecure=True), Limits())
+        tokens = Tokens(connection, Secrets(secret), SteppedClock())
+        before = await tokens.current()
+        for _ in range(3):
+            current = await tokens.current()
+            tokens.note_taken(current)
+            tokens.note_taken(before)
+            await tokens.give_up(current, HEADER)
+            before = current
+        await connection.close()
+
+        assert 3 == bigip.seen.count("POST /mgmt/shared/authn/login")
+        assert {} == bigip.tokens
 
     async def test_a_wrong_password(
         self, driver: F5Driver, bigip: Bigip, secret: Path
@@ -168,6 +212,27 @@ class TestRights:
 
         assert 1 == len(bigip.tokens)
         assert 6 == bigip.seen.count("POST /mgmt/shared/authn/login")
+
+    async def test_refusals_beside_other_work(
+        self, make_driver: Callable[..., F5Driver], bigip: Bigip
+    ) -> None:
+        """That others are served with a token does not bring about another login."""
+        bigip.unit.add_pool("/Common/api")
+        other = an_identity(bigip, pool="/Common/api")
+        bigip.faults.forbidding = STRANGE
+        bigip.faults.forbidden = (TO_WEB,)
+        driver = make_driver(SteppedClock())
+        await driver.ensure_backend(an_ensure(other))
+
+        async def serve_another(what: str) -> None:
+            if what == TO_WEB:
+                assert isinstance(await driver.ensure_backend(an_ensure(other)), Succ)
+
+        bigip.before_change = serve_another
+        for _ in range(10):
+            await _refused(driver, an_identity(bigip), "Who are you to POST")
+
+        assert 2 == bigip.seen.count("POST /mgmt/shared/authn/login")
 
     async def test_a_token_that_ended_meanwhile(
         self, make_driver: Callable[..., F5Driver], bigip: Bigip

@@ -58,7 +58,6 @@ class Tokens:
     clock: Clock
     _logins: Logins[Token] = attrs.field(init=False)
     _taken: Token | None = attrs.field(default=None, init=False)
-    _kept: Token | None = attrs.field(default=None, init=False)
     _kept_until: float = attrs.field(default=-math.inf, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -85,24 +84,27 @@ class Tokens:
 
     def note_taken(self, token: Token) -> None:
         """Note that the unit knows a token."""
-        self._taken = token
+        # The answer may be late, and another token be current by now.
+        if self._logins.is_current(token):
+            self._taken = token
 
     async def give_up(self, token: Token, said: str) -> None:
         """Show a token no more that was refused, unless it is none of its fault.
 
-        One that is refused before it was ever taken says that the next one would be, too:
-        that and those after it are kept for a while, unless the unit names the token.
+        One that the unit took before, and does not know now, has ended: another one counts.
+        Whatever else is said may be said of the next one, too: it is fetched once a minute.
         """
         if not self._logins.is_current(token):
             return
         now = self.clock.monotonic()
-        was_taken = self._taken is token
-        if not was_taken and self._kept is not token:
-            self._kept, self._kept_until = token, now + PAUSE.total_seconds()
-        if now >= self._kept_until or (was_taken and HEADER in said):
-            self._logins.forget(token)
-            # It may be good, and refused for something else: the unit would keep it.
-            await self._end(token)
+        has_ended = self._taken is token and HEADER in said
+        if not has_ended and now < self._kept_until:
+            return
+        if not has_ended:
+            self._kept_until = now + PAUSE.total_seconds()
+        self._logins.forget(token)
+        # It may be good, and refused for something else: the unit would keep it.
+        await self._end(token)
 
     async def close(self) -> None:
         """Give the token back."""
