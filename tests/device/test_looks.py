@@ -87,6 +87,18 @@ def test_members_that_wait_for_their_first_checks_are_looked_at() -> None:
     assert [1, 1, *range(2, 32), 32, 32, 33, 33] == run_virtual(play())
 
 
+def test_a_change_before_the_first_look_counts_as_any() -> None:
+    """Members that were put in before anybody listed them are looked at each time."""
+
+    async def play() -> list[int]:
+        looks, clock, seen = Looks[int](), VirtualClock(), Counter()
+        seen.is_down = True
+        looks.note_change()
+        return [await lately(looks, clock, seen) for _ in range(3)]
+
+    assert [1, 2, 3] == run_virtual(play())
+
+
 def test_failures_are_not_kept() -> None:
     """Who asks next looks anew."""
 

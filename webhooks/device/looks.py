@@ -32,7 +32,8 @@ class Looks(Generic[_T]):
     """The last look at one thing."""
 
     _changes: int = attrs.field(default=0, init=False)
-    _last: tuple[_T, int, float] | None = attrs.field(default=None, init=False)
+    _known: int = attrs.field(default=0, init=False)
+    _last: tuple[_T, float] | None = attrs.field(default=None, init=False)
     _checked_by: float = attrs.field(default=-math.inf, init=False)
     _turn: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
 
@@ -66,15 +67,13 @@ class Looks(Generic[_T]):
         """
         async with self._turn:
             now, changes = clock.monotonic(), self._changes
-            if self._last is not None:
-                seen, before, until = self._last
-                if before != changes:
-                    self._checked_by = now + FIRST_CHECKS.total_seconds()
-                elif now < until:
-                    return seen
+            if changes != self._known:
+                self._checked_by = now + FIRST_CHECKS.total_seconds()
+            elif self._last is not None and now < self._last[1]:
+                return self._last[0]
             seen = await look()
             is_checked = now < self._checked_by and has_down(seen)
             until = now if is_checked else now + period.total_seconds()
             # What was changed meanwhile may not be in it.
-            self._last = (seen, changes, until)
+            self._known, self._last = changes, (seen, until)
             return seen
