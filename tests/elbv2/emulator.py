@@ -274,8 +274,7 @@ class Emulator:
         named = [(one.id, one.port or 80) for one in query.targets(form)]
         return {
             "TargetHealthDescriptions": [
-                _described(key, *group.health(key))
-                for key in (named or sorted(group.targets))
+                _described(key, *group.health(key)) for key in (named or group.shown)
             ]
         }
 

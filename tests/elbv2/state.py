@@ -121,6 +121,7 @@ class EmulatedGroup:
         target_type: ip or instance.
         in_use: a listener uses it.
         first_checks: how long a new target is `initial`.
+        lag: how long after the answer to its registration a new target is shown.
         broken: targets whose checks fail.
         quota: targets at most.
         vpc: addresses that need no availability zone.
@@ -133,6 +134,7 @@ class EmulatedGroup:
     target_type: str = "ip"
     in_use: bool = True
     first_checks: timedelta = timedelta()
+    lag: timedelta = timedelta()
     quota: int = 1000
     vpc: str = "198.18.0.0/15"
     instances: Sequence[str] = ()
@@ -163,6 +165,12 @@ class EmulatedGroup:
         return {
             key: one.owner for key, one in self.targets.items() if one.left_at is None
         }
+
+    @property
+    def shown(self) -> Sequence[Key]:
+        """Which targets are told of: of one that has only just come nothing is said."""
+        shown_since = self.clock.monotonic() - self.lag.total_seconds()
+        return sorted(k for k, one in self.targets.items() if one.since <= shown_since)
 
     def register(self, owner: str, wanted: Sequence[Description]) -> None:
         """Register all, or none and say why; what drains comes back."""

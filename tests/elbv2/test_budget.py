@@ -8,7 +8,7 @@ from datetime import timedelta
 import attrs
 import pytest
 
-from lbcf.sdk import BackendState, Fail, ListBackendsAnswer, Running, Succ
+from lbcf.sdk import BackendState, Fail, ListBackendsAnswer, RetryAfter, Running, Succ
 from tests.elbv2.clients import (
     ADDRESS,
     a_drain,
@@ -19,7 +19,7 @@ from tests.elbv2.clients import (
 from tests.elbv2.clocks import QuickClock
 from tests.elbv2.conftest import MakeDriver
 from tests.elbv2.emulator import Emulator
-from tests.elbv2.state import DELAY, Description, EmulatedGroup
+from tests.elbv2.state import DELAY, ApiError, Description, EmulatedGroup
 from webhooks.elbv2.budget import AT_ONCE, Budget
 from webhooks.elbv2.driver import Elbv2Driver
 
@@ -33,6 +33,9 @@ RATE = 5
 """Readings at rest per second, of all together."""
 ROUNDS = 5
 """Periods in which each target group has its turn, and is listed after it."""
+NEW = "198.18.0.2:8080"
+LAG = timedelta(seconds=1)
+INTERNAL = ApiError("InternalFailure", "so says AWS", 500)
 
 
 @attrs.define(eq=False)
@@ -63,6 +66,12 @@ class Account:
         )
         self.clock.advance(PERIOD)
         return answers
+
+    async def readings_of_a_list(self) -> int:
+        """List all; return how many readings that took."""
+        before = self.readings
+        await self.listed()
+        return self.readings - before
 
 
 @pytest.fixture(name="account")
@@ -129,12 +138,43 @@ async def test_a_new_target_is_watched_until_it_serves(account: Account) -> None
     group = account.groups[-1]
     for one in account.groups:
         one.first_checks = timedelta(seconds=9)
-    await account.driver.ensure_backend(
-        an_ensure(an_identity(group), "198.18.0.2:8080", "new")
-    )
+    await account.driver.ensure_backend(an_ensure(an_identity(group), NEW, "new"))
     states = [(await account.listed())[-1].backends[1].state for _ in range(6)]
 
     assert [BackendState.DOWN] * 5 + [BackendState.ACTIVE] == states
+
+
+async def test_a_new_target_that_is_not_shown_yet_is_looked_for(
+    account: Account,
+) -> None:
+    """AWS has answered its registration: the first list after AWS shows it has it."""
+    group = account.groups[-1]
+    group.lag = LAG
+    await account.driver.ensure_backend(an_ensure(an_identity(group), NEW, "new"))
+    lacking = await account.driver.list_backends(a_list(an_identity(group)))
+    account.clock.advance(LAG)
+    showing = await account.driver.list_backends(a_list(an_identity(group)))
+
+    assert [ADDRESS] == [one.backend_addr for one in lacking.backends]
+    assert [ADDRESS, NEW] == [one.backend_addr for one in showing.backends]
+
+
+async def test_a_target_that_never_shows_is_not_looked_for_for_good(
+    account: Account,
+) -> None:
+    """Its registration had no effect, and no answer said so; turns are enough again soon."""
+    at_rest = [await account.readings_of_a_list() for _ in range(MINUTE)]
+    account.emulator.fail("RegisterTargets", INTERNAL)
+    with pytest.raises(RetryAfter):
+        await account.driver.ensure_backend(
+            an_ensure(an_identity(account.groups[-1]), NEW, "new")
+        )
+    lists = account.driver.late_effect // PERIOD + 1
+    looking = [await account.readings_of_a_list() for _ in range(lists)]
+    after = [await account.readings_of_a_list() for _ in range(MINUTE)]
+
+    assert sum(looking) > sum(at_rest[:lists]) + 1
+    assert at_rest == after
 
 
 async def test_a_failure_is_not_hidden_by_an_earlier_list(account: Account) -> None:

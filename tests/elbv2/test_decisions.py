@@ -1,10 +1,14 @@
 """What to do next about a target, as tables."""
 
+from datetime import timedelta
+
 import pytest
 
 from webhooks.elbv2.decisions import (
+    LATE_EFFECT,
     Claim,
     after_look,
+    may_show_late,
     must_deregister,
     must_register,
     must_stay,
@@ -17,6 +21,7 @@ TARGET = Target("198.18.0.1", 80)
 OTHER = Target("198.18.0.2", 80)
 HEALTHY, INITIAL = Health("healthy"), Health("initial", "Elb.RegistrationInProgress")
 UNHEALTHY = Health("unhealthy", "Target.Timeout")
+A_MOMENT = timedelta(milliseconds=10)
 
 
 @pytest.mark.parametrize("claim", [None, *Claim])
@@ -42,6 +47,16 @@ def test_registering(claim: Claim | None, standing: Standing) -> None:
 def test_deregistering(claim: Claim, when: set[Standing]) -> None:
     """A reading is believed only where a deregistration may have been sent."""
     assert when == {one for one in Standing if must_deregister(claim, one)}
+
+
+@pytest.mark.parametrize("claim", Claim)
+@pytest.mark.parametrize("standing", Standing)
+def test_showing_late(claim: Claim, standing: Standing) -> None:
+    """So may, for a while, what we have put in and nobody has seen in."""
+    is_unseen = claim is Claim.CLAIMED and standing is not IN
+
+    assert is_unseen == may_show_late(claim, standing, LATE_EFFECT - A_MOMENT)
+    assert not may_show_late(claim, standing, LATE_EFFECT)
 
 
 @pytest.mark.parametrize("standing", Standing)

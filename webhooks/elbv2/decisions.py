@@ -4,9 +4,18 @@
 anywhere, or a hand of somebody else, is no special case.
 """
 
+from datetime import timedelta
 from enum import StrEnum
 
 from webhooks.elbv2.targets import Reading, Standing, Target
+
+
+LATE_EFFECT = timedelta(seconds=20)
+"""How long after its caller's time-out a call may still take effect, and show.
+
+What is sent just before an operation's patience ends may take AWS 7 s to answer, and
+more to show.
+"""
 
 
 class Claim(StrEnum):
@@ -48,6 +57,21 @@ def must_deregister(claim: Claim, standing: Standing) -> bool:
     if claim is Claim.LEAVING:
         return standing is Standing.IN
     return claim in HAVING
+
+
+def may_show_late(claim: Claim, standing: Standing, elapsed: timedelta) -> bool:
+    """Tell whether a later reading may show a target that this one does not show in.
+
+    AWS may have answered its registration before it shows it. What came of a call without
+    an answer is not known: what does not show within `LATE_EFFECT` may never do.
+
+    Args:
+        claim: on the target.
+        standing: where the reading has it.
+        elapsed: since the last change in the target group ended.
+    """
+    is_in = standing is Standing.IN
+    return claim is Claim.CLAIMED and not is_in and elapsed < LATE_EFFECT
 
 
 def after_look(claim: Claim, standing: Standing) -> Claim:

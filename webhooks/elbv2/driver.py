@@ -40,6 +40,7 @@ from lbcf.sdk import (
 from webhooks.elbv2.backends import backend_target
 from webhooks.elbv2.balancer import Found, LoadBalancer, LoadBalancers
 from webhooks.elbv2.changes import MOST_TARGETS
+from webhooks.elbv2.decisions import LATE_EFFECT
 from webhooks.elbv2.errors import (
     Elbv2Error,
     Forbidden,
@@ -77,9 +78,7 @@ class Elbv2Driver(Driver):
     """
 
     member_key = MemberKey.ADDRESS
-    # What is sent just before an operation's patience ends may take AWS 7 s to answer, and
-    # more to show.
-    late_effect = timedelta(seconds=20)
+    late_effect = LATE_EFFECT
     summary = "Registers backends as targets of AWS ELBv2 target groups."
     # All items of a batch meet in `changes`, and share a call.
     batch = Batch(max_items=MOST_TARGETS, max_delay=timedelta(milliseconds=500))

@@ -59,6 +59,7 @@ class TargetGroup:
     _readings: Readings = attrs.field(init=False)
     _turn: float = attrs.field(default=0.0, init=False)
     _starts: bool = attrs.field(default=False, init=False)
+    _lags: bool = attrs.field(default=False, init=False)
     _quiet_until: float = attrs.field(default=0.0, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -179,6 +180,11 @@ class TargetGroup:
             if target in claimed and health.standing is not Standing.ABSENT
         }
         self._starts = any(health.starting for health in ours.values())
+        elapsed = timedelta(seconds=self.clock.monotonic() - self._changes.ended)
+        self._lags = any(
+            decisions.may_show_late(claim.state, reading.standing(target), elapsed)
+            for target, claim in claimed.items()
+        )
         return Listing(
             self.claims.losses(self.arn),
             ours,
@@ -217,7 +223,11 @@ class TargetGroup:
         """
         now = self.clock.monotonic()
         since = max(self._changes.ended, self._readings.failed)
-        if self._starts or now >= self._turn:
+        if self._lags:
+            # A reading that lacks what was registered before it is not told twice: the
+            # controller would take that for removed by hand.
+            since = now
+        elif self._starts or now >= self._turn:
             since = max(since, now - self.fresh.total_seconds())
         reading = await self._readings.since(since)
         if reading.began >= self._turn:
