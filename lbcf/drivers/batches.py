@@ -383,9 +383,11 @@ class Batches:
                 )
                 _fail(item, BadAnswer(text))
             else:
-                if result.retry_singly:
-                    self._remember(item)
                 _end(item, result)
+            if result is not None and result.retry_singly:
+                # Nothing was tried of it: it counts as the call that is made next.
+                self._remember(item)
+                continue
             said = "NoResult" if result is None else result.status.value
             self._pool.count_item(driver, many, said)
 

@@ -17,8 +17,8 @@ from lbcf.core.model.resources import LoadBalancerDriver, Meta
 from lbcf.core.model.values import BatchShape, ObjectKey, Uid
 from lbcf.drivers.batches import Batches, Item, Lane, Permitted
 from lbcf.drivers.errors import BadAnswer, BadStatus, DriverError, NotSent, TimedOut
-from lbcf.wire.driver import Malformed
-from lbcf.wire.driver_answers import BackendResult
+from lbcf.wire.driver import Malformed, render_answer
+from lbcf.wire.driver_answers import BackendResult, BackendsAnswer, Status
 from lbcf.wire.driver_requests import EnsureBackendRequest
 from tests.drivers.virtual import TRIP, Far, answer
 from tests.fakes.clock import VirtualClock
@@ -370,6 +370,27 @@ def test_a_result_that_is_missing_is_no_answer_to_its_item_alone() -> None:
     assert isinstance(missing, BadAnswer)
     assert not missing.definite
     assert {"Succ": 2, "NoResult": 1} == _results(scene)
+
+
+def test_an_item_that_is_to_come_alone_counts_as_the_call_that_is_made_then() -> None:
+    """It did not fail: nothing was tried of it."""
+
+    async def story(scene: Scene) -> None:
+        await asyncio.gather(*(scene.send(one) for one in names(3)))
+        assert [True, False, True] == [_takes(scene, one) for one in names(3)]
+
+    async def send_one_back(records: Sequence[str]) -> bytes:
+        alone = BackendResult(record_id="r1", status=Status.FAIL, retry_singly=True)
+        results = [
+            BackendResult(record_id=one, status=Status.SUCC)
+            for one in records
+            if one != "r1"
+        ]
+        return render_answer(BackendsAnswer(results=[*results, alone]))
+
+    scene = play(story, lambda: Scene(Far(send_one_back)))
+
+    assert {"Succ": 2} == _results(scene)
 
 
 @pytest.mark.parametrize(
