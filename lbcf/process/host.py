@@ -47,7 +47,7 @@ from lbcf.runtime.clock import Clock
 from lbcf.runtime.health import Check, LoopWatch
 from lbcf.runtime.journal import Predecessor
 from lbcf.runtime.process_identity import SystemWitness
-from lbcf.runtime.shutdown import stop_on_signals
+from lbcf.runtime.shutdown import note_signals, stop_on_signals
 from lbcf.runtime.tasks import end_tasks
 from lbcf.settings import Settings
 
@@ -146,12 +146,13 @@ async def run_process(
     open_files.raise_limit()
     logs.configure(settings.log_level, settings.log_format)
     failpoints.arm(os.environ.get(failpoints.VARIABLE))
-    with stop_on_signals() as asked:
+    with note_signals() as request, stop_on_signals(request) as asked:
         try:
             status = await _run(settings, build, stand_by, asked=asked, pause=pause)
         except LeadershipLostError:
-            # Here, and no sooner: the signal may come while all that ends.
-            if not asked.is_set():
+            # Here, and no sooner: the signal may come while all that ends. The event may
+            # not be set yet: the last spans are sent by a step that blocks the loop.
+            if not request.is_made:
                 raise
             status = 1
     _log.info("process.ended", status=status)

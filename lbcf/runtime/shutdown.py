@@ -1,4 +1,4 @@
-"""Signals of the operating system -> one event that a process waits for.
+"""Signals of the operating system -> one request to end, and an event that a loop waits for.
 
 The first SIGTERM or SIGINT asks for an orderly end; a second one ends the process
 where it stands. The records in the cluster carry on from any line.
@@ -12,8 +12,9 @@ import signal
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from datetime import timedelta
 from types import FrameType
-from typing import Any, NoReturn, Protocol
+from typing import Any, Final, NoReturn, Protocol
 
+import attrs
 import structlog
 
 from lbcf.core.errors import LbcfError
@@ -22,49 +23,84 @@ from lbcf.core.errors import LbcfError
 HURRIED_EXIT = 130
 """Exit status after a second signal; what shells give for an interrupted program."""
 
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
 _log = structlog.get_logger(__name__)
 
 
+@attrs.define
+class StopRequest:
+    """Whether somebody has asked the process to end.
+
+    Attributes:
+        first: the first signal; None: nobody has.
+    """
+
+    first: signal.Signals | None = None
+
+    @property
+    def is_made(self) -> bool:
+        """Return whether a signal has come."""
+        return self.first is not None
+
+    def note(self, number: int) -> None:
+        """Take in a signal; the first stays."""
+        self.first = self.first or signal.Signals(number)
+
+
 @contextlib.contextmanager
-def stop_on_signals(
-    *signals: signal.Signals,
-) -> Iterator[asyncio.Event]:
-    """Return an event that the first signal sets; restore the handlers on leaving.
+def note_signals() -> Iterator[StopRequest]:
+    """Note the first signal, and end the process at a second one; restore the handlers on leaving.
+
+    Call it in the main thread. Also while a callback blocks the loop, the request is made at once.
+    """
+    request = StopRequest()
+
+    def receive(number: int, _frame: FrameType | None) -> None:
+        if request.is_made:
+            os._exit(HURRIED_EXIT)
+        request.note(number)
+
+    before = {number: signal.signal(number, receive) for number in _SIGNALS}
+    try:
+        yield request
+    finally:
+        for number, previous in before.items():
+            signal.signal(number, previous)
+
+
+@contextlib.contextmanager
+def stop_on_signals(request: StopRequest) -> Iterator[asyncio.Event]:
+    """Return an event that the loop sets once the request is made.
 
     Args:
-        signals: what to listen to; SIGTERM and SIGINT when none is named.
+        request: of `note_signals`, which goes on to note.
 
     Call it in the main thread, inside a running event loop.
     """
     loop = asyncio.get_running_loop()
     asked = asyncio.Event()
-    received: list[int] = []
 
-    def ask(name: str) -> None:
+    def ask(number: int) -> None:
         asked.set()  # first: to log may fail, where nobody reads it any more
-        _log.info("shutdown.requested", signal=name)
+        request.note(number)  # it came before the plain handler was there again
+        _log.info("shutdown.requested", signal=signal.Signals(number).name)
 
-    def receive(number: int, _frame: FrameType | None) -> None:
-        if received:
-            os._exit(HURRIED_EXIT)
-        received.append(number)
-
-    listened = signals or (signal.SIGTERM, signal.SIGINT)
-    before = {number: signal.getsignal(number) for number in listened}
-    for number in listened:
+    noting = {number: signal.getsignal(number) for number in _SIGNALS}
+    for number, handler in noting.items():
         # The loop's own handler wakes it through a socket. A plain one alone is lost
         # when the signal comes just before the loop sleeps, or to another thread:
         # Python runs it once the loop wakes, and nothing wakes it.
-        loop.add_signal_handler(number, ask, number.name)
+        loop.add_signal_handler(number, ask, number)
         # The plain one counts: it also runs while a callback blocks the loop, which
         # is when somebody sends the second signal.
-        signal.signal(number, receive)
+        signal.signal(number, handler)
     try:
         yield asked
     finally:
-        for number, previous in before.items():
+        for number, handler in noting.items():
             loop.remove_signal_handler(number)
-            signal.signal(number, previous)
+            signal.signal(number, handler)
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from aiohttp import web
 from lbcf.runtime import logs, open_files
 from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.flags import BindAddress, OneLineParser, parse_bind_address
-from lbcf.runtime.shutdown import stop_on_signals
+from lbcf.runtime.shutdown import note_signals, stop_on_signals
 from lbcf.runtime.tasks import end_tasks
 from lbcf.sdk.credentials import CredentialFiles, CredentialsUnusable, Guard
 from lbcf.sdk.driver import Driver
@@ -274,7 +274,7 @@ async def serve(
     runner = web.AppRunner(
         service.application(), access_log=None, shutdown_timeout=_CLOSING
     )
-    with stop_on_signals() as stopped:
+    with note_signals() as request, stop_on_signals(request) as stopped:
         try:
             await runner.setup()
             assert runner.server is not None  # noqa: S101 - setup has made it

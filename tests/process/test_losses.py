@@ -34,6 +34,7 @@ import asyncio, contextlib, os, signal, sys
 from pathlib import Path
 from lbcf import cli
 from lbcf.kube.leader_election import LeadershipLostError
+from lbcf.runtime import spans
 from lbcf.runtime.flags import BindAddress
 from lbcf.settings import Settings
 
@@ -76,6 +77,14 @@ if where == "between two runs":
             terminate()
             return super().pause_after()
     cli.Losses = Losses
+if where == "while the loop stands still":
+    @contextlib.contextmanager
+    def export_spans(*_):
+        try:
+            yield
+        finally:
+            terminate()  # a collector hangs: this is the last step, and waits for it
+    spans.export_spans = export_spans
 status = cli._run_again_and_again(settings, build, cli.idle)
 print("ended", flush=True)
 sys.exit(status)
@@ -129,7 +138,11 @@ async def test_nothing_is_asked_for_in_the_pause() -> None:
 
 @pytest.mark.parametrize(
     ("where", "told"),
-    [("in the end", "asked\nended\n"), ("between two runs", "asked\n")],
+    [
+        ("in the end", "asked\nended\n"),
+        ("while the loop stands still", "asked\nended\n"),
+        ("between two runs", "asked\n"),
+    ],
 )
 def test_signal_is_heard_whenever_it_comes(
     where: str, told: str, tmp_path: Path

@@ -17,6 +17,7 @@ import pytest
 from lbcf.runtime.shutdown import (
     HURRIED_EXIT,
     RoundCutError,
+    note_signals,
     stop_on_signals,
     until_asked,
 )
@@ -26,10 +27,10 @@ ROOT = Path(__file__).parents[2]
 
 CHILD = """
 import asyncio, time
-from lbcf.runtime.shutdown import stop_on_signals
+from lbcf.runtime.shutdown import note_signals, stop_on_signals
 
 async def main():
-    with stop_on_signals() as asked:
+    with note_signals() as request, stop_on_signals(request) as asked:
         print("listening", flush=True)
         await asked.wait()
         print("asked", flush=True)
@@ -42,9 +43,20 @@ asyncio.run(main())
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_first_signal_sets_the_event(number: signal.Signals) -> None:
     """Each of the two asks for an orderly end."""
-    with stop_on_signals() as asked:
+    with note_signals() as request, stop_on_signals(request) as asked:
         before = asked.is_set()
         os.kill(os.getpid(), number)
+        await asked.wait()
+
+    assert not before
+
+
+async def test_request_is_made_while_the_loop_stands_still() -> None:
+    """The event needs a turn of the loop, which a process that ends may have no more."""
+    with note_signals() as request, stop_on_signals(request) as asked:
+        before = request.is_made
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert (True, False) == (request.is_made, asked.is_set())
         await asked.wait()
 
     assert not before
@@ -57,7 +69,7 @@ async def test_signal_wakes_a_loop_that_sleeps() -> None:
         time.sleep(0.2)  # until the loop has nothing to do
         signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
 
-    with stop_on_signals() as asked:
+    with note_signals() as request, stop_on_signals(request) as asked:
         sender = threading.Thread(target=interrupt)
         sender.start()
         await asked.wait()
@@ -69,7 +81,7 @@ async def test_signal_wakes_a_loop_that_sleeps() -> None:
 async def test_what_was_there_before_comes_back() -> None:
     """Leaving the block restores the handlers."""
     before = signal.getsignal(signal.SIGTERM)
-    with stop_on_signals():
+    with note_signals() as request, stop_on_signals(request):
         during = signal.getsignal(signal.SIGTERM)
 
     assert before is signal.getsignal(signal.SIGTERM)
