@@ -19,7 +19,7 @@ from lbcf.process import Build, Losses, StandBy, idle, run_process
 from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.flags import WRONG_USAGE, OneLineParser
 from lbcf.runtime.health import CannotListen
-from lbcf.runtime.shutdown import exit_on_sigterm
+from lbcf.runtime.shutdown import note_signals
 from lbcf.settings import Settings, SettingsError, add_flags, read_settings
 
 
@@ -125,10 +125,10 @@ def _write_driver(argv: Sequence[str]) -> int:
 def _run_again_and_again(settings: Settings, build: Build, stand_by: StandBy) -> int:
     """Run a process to its end; from nothing each time that it has lost its Lease."""
     losses, pause = Losses(SystemClock()), timedelta(0)
-    with exit_on_sigterm():
+    with note_signals() as request:
         while True:
             try:
-                return _run(run_process(settings, build, stand_by, pause))
+                return _run(run_process(settings, build, request, stand_by, pause))
             except LeadershipLostError:
                 # Told in the log already. In a pod, exits that repeat are answered by
                 # pauses of up to five minutes (CrashLoopBackOff).

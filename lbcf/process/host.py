@@ -47,7 +47,7 @@ from lbcf.runtime.clock import Clock
 from lbcf.runtime.health import Check, LoopWatch
 from lbcf.runtime.journal import Predecessor
 from lbcf.runtime.process_identity import SystemWitness
-from lbcf.runtime.shutdown import note_signals, stop_on_signals
+from lbcf.runtime.shutdown import StopRequest, stop_on_signals
 from lbcf.runtime.tasks import end_tasks
 from lbcf.settings import Settings
 
@@ -122,6 +122,7 @@ def idle(_parts: Dependencies) -> AbstractAsyncContextManager[None]:
 async def run_process(
     settings: Settings,
     build: Build,
+    request: StopRequest,
     stand_by: StandBy = idle,
     pause: timedelta = timedelta(0),
 ) -> int:
@@ -130,6 +131,7 @@ async def run_process(
     Args:
         settings: how.
         build: makes its program; with several shards only once it leads one.
+        request: that it end; it may have been made before.
         stand_by: with several shards, what it does from its start in place of what the
             program does `beside` its work.
         pause: waits that long, with probes served, before it reads or leads.
@@ -146,15 +148,16 @@ async def run_process(
     open_files.raise_limit()
     logs.configure(settings.log_level, settings.log_format)
     failpoints.arm(os.environ.get(failpoints.VARIABLE))
-    with note_signals() as request, stop_on_signals(request) as asked:
+    status = 1  # unless a run comes to its end
+    with stop_on_signals(request) as asked:
         try:
-            status = await _run(settings, build, stand_by, asked=asked, pause=pause)
+            if not asked.is_set():
+                status = await _run(settings, build, stand_by, asked=asked, pause=pause)
         except LeadershipLostError:
             # Here, and no sooner: the signal may come while all that ends. The event may
             # not be set yet: the last spans are sent by a step that blocks the loop.
             if not request.is_made:
                 raise
-            status = 1
     _log.info("process.ended", status=status)
     return status
 

@@ -12,7 +12,7 @@ import signal
 from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from datetime import timedelta
 from types import FrameType
-from typing import Any, Final, NoReturn, Protocol
+from typing import Any, Final, Protocol
 
 import attrs
 import structlog
@@ -52,7 +52,9 @@ class StopRequest:
 def note_signals() -> Iterator[StopRequest]:
     """Note the first signal, and end the process at a second one; restore the handlers on leaving.
 
-    Call it in the main thread. Also while a callback blocks the loop, the request is made at once.
+    Around all loops of a process, it also notes what comes before, between and behind them: what a
+    handler raised there would be ignored where it happens to run in a finalizer, and without one
+    the kernel drops what is sent to pid 1 of a container. Call it in the main thread.
     """
     request = StopRequest()
 
@@ -71,7 +73,7 @@ def note_signals() -> Iterator[StopRequest]:
 
 @contextlib.contextmanager
 def stop_on_signals(request: StopRequest) -> Iterator[asyncio.Event]:
-    """Return an event that the loop sets once the request is made.
+    """Return an event that the loop sets once the request is made, or at once if it is already.
 
     Args:
         request: of `note_signals`, which goes on to note.
@@ -95,32 +97,14 @@ def stop_on_signals(request: StopRequest) -> Iterator[asyncio.Event]:
         # The plain one counts: it also runs while a callback blocks the loop, which
         # is when somebody sends the second signal.
         signal.signal(number, handler)
+    if request.first is not None:
+        ask(request.first)
     try:
         yield asked
     finally:
         for number, handler in noting.items():
             loop.remove_signal_handler(number)
             signal.signal(number, handler)
-
-
-@contextlib.contextmanager
-def exit_on_sigterm() -> Iterator[None]:
-    """Have SIGTERM end the process at once wherever `stop_on_signals` does not listen yet.
-
-    Pid 1 of a container would ignore it there: its kernel drops what nobody handles.
-
-    Raises:
-        SystemExit: it came.
-    """
-
-    def leave(_number: int, _frame: FrameType | None) -> NoReturn:
-        raise SystemExit(1)
-
-    before = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 class RoundCutError(LbcfError):

@@ -13,6 +13,7 @@ import pytest
 
 from lbcf.process import run_process
 from lbcf.runtime import garbage
+from lbcf.runtime.shutdown import StopRequest
 from lbcf.settings import Settings
 
 
@@ -35,7 +36,11 @@ class _Run:
 def run_in_vain() -> None:
     """Begin a run that ends at once."""
     with pytest.raises(ValueError, match="no level"):
-        asyncio.run(run_process(Settings("controller", log_level="no level"), Mock()))
+        asyncio.run(
+            run_process(
+                Settings("controller", log_level="no level"), Mock(), StopRequest()
+            )
+        )
 
 
 def test_cycles_are_looked_for_less_often_before_anything_large_is_imported() -> None:

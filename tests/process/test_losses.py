@@ -4,6 +4,7 @@ Aspects: how long, that nothing is read meanwhile, signals that come while it en
 """
 
 import asyncio
+import signal
 import subprocess
 import sys
 
@@ -30,7 +31,7 @@ ROOT = Path(__file__).parents[2]
 
 # A process whose work ends as if its Lease were lost, and that is asked to end just then.
 CHILD = """
-import asyncio, contextlib, os, signal, sys
+import asyncio, contextlib, os, sys
 from pathlib import Path
 from lbcf import cli
 from lbcf.kube.leader_election import LeadershipLostError
@@ -38,14 +39,21 @@ from lbcf.runtime import spans
 from lbcf.runtime.flags import BindAddress
 from lbcf.settings import Settings
 
-where, [kubeconfig] = sys.argv[1], sys.argv[2:]
+where, [number, kubeconfig] = sys.argv[1], sys.argv[2:]
 
 def terminate():
     print("asked", flush=True)
-    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), int(number))
 
 class Program:
     informers, ready = (), {}
+
+    def __init__(self):
+        self.itself = self  # freed with the whole run alone
+
+    def __del__(self):
+        if where == "while the run is freed":
+            terminate()
 
     @contextlib.asynccontextmanager
     async def beside(self):
@@ -136,27 +144,29 @@ async def test_nothing_is_asked_for_in_the_pause() -> None:
     assert [] == api.requests
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize(
-    ("where", "told"),
+    "where",
     [
-        ("in the end", "asked\nended\n"),
-        ("while the loop stands still", "asked\nended\n"),
-        ("between two runs", "asked\n"),
+        "in the end",
+        "while the loop stands still",
+        "between two runs",
+        "while the run is freed",
     ],
 )
 def test_signal_is_heard_whenever_it_comes(
-    where: str, told: str, tmp_path: Path
+    where: str, number: signal.Signals, tmp_path: Path
 ) -> None:
     """The process does not begin anew."""
     config = tmp_path / "kubeconfig"
     config.write_text(KUBECONFIG)
 
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, where, str(config)],
+        [sys.executable, "-c", CHILD, where, str(number.value), str(config)],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
         check=False,
     )
 
-    assert (1, told) == (done.returncode, done.stdout)
+    assert (1, "asked\nended\n") == (done.returncode, done.stdout)

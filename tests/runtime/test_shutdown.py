@@ -40,6 +40,20 @@ asyncio.run(main())
 """
 
 
+TWICE = """
+import asyncio, os
+from lbcf.runtime.shutdown import note_signals, stop_on_signals
+
+async def main(request):
+    with stop_on_signals(request):
+        os.kill(os.getpid(), {number})
+
+with note_signals() as request:
+    os.kill(os.getpid(), {number})
+    asyncio.run(main(request))
+"""
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_first_signal_sets_the_event(number: signal.Signals) -> None:
     """Each of the two asks for an orderly end."""
@@ -60,6 +74,14 @@ async def test_request_is_made_while_the_loop_stands_still() -> None:
         await asked.wait()
 
     assert not before
+
+
+async def test_request_that_was_made_before_is_told_at_once() -> None:
+    """As between two loops of a process."""
+    with note_signals() as request:
+        os.kill(os.getpid(), signal.SIGTERM)
+        with stop_on_signals(request) as asked:
+            assert asked.is_set()
 
 
 async def test_signal_wakes_a_loop_that_sleeps() -> None:
@@ -131,6 +153,16 @@ def test_second_signal_ends_the_process_at_once(then: str) -> None:
         process.send_signal(signal.SIGINT)
 
         assert HURRIED_EXIT == process.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_second_signal_counts_the_one_before_the_loop(number: signal.Signals) -> None:
+    """It ends the process at once all the same."""
+    done = subprocess.run(
+        [sys.executable, "-c", TWICE.format(number=number.value)], cwd=ROOT, check=False
+    )
+
+    assert HURRIED_EXIT == done.returncode
 
 
 async def test_round_that_breaks_down_ends_the_waiting() -> None:
