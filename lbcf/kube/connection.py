@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import attrs
+import structlog
 
 from lbcf.core.errors import LbcfError
 
@@ -24,6 +25,7 @@ SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _POD: Final = "the pod's service account"
 _TOKEN_SECONDS: Final = 60.0
 """For so long a token is taken from memory: as client-go has it."""
+_log = structlog.get_logger(__name__)
 
 
 class ConfigurationError(LbcfError):
@@ -128,6 +130,7 @@ class _MountedAccount:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._authority = ""
+        self._trouble = ""
         self._read()
 
     def tls(self) -> ssl.SSLContext:
@@ -135,13 +138,27 @@ class _MountedAccount:
 
     async def authorization(self) -> str:
         if asyncio.get_running_loop().time() >= self._read_again:
-            self._read()
+            self._read_anew()
         return self._header
 
     async def renew(self) -> None:
-        self._read()
+        self._read_anew()
+
+    def _read_anew(self) -> None:
+        """Take what has changed; a file that cannot be used changes nothing, and is told once."""
+        trouble = ""
+        try:
+            self._read()
+        except ConfigurationError as error:
+            # Somebody may be writing it; what was read before may be good for long.
+            trouble = str(error)
+        if trouble and trouble != self._trouble:
+            _log.error("credentials.not_reloaded", error=trouble)
+        self._trouble = trouble
 
     def _read(self) -> None:
+        # First: what cannot be used is not read at each request, either.
+        self._read_again = asyncio.get_running_loop().time() + _TOKEN_SECONDS
         self._header = f"Bearer {_read_mounted(self._folder / 'token')}"
         path = self._folder / "ca.crt"
         authority = _read_mounted(path)
@@ -149,7 +166,6 @@ class _MountedAccount:
             # Another context: the old one would go on to trust who was taken away.
             self._tls = _verifying(str(path), _POD)
             self._authority = authority
-        self._read_again = asyncio.get_running_loop().time() + _TOKEN_SECONDS
 
 
 def _read_mounted(path: Path) -> str:

@@ -14,6 +14,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
+import structlog
 import trustme
 import yaml
 
@@ -26,6 +27,9 @@ from lbcf.kube.requests import ApiRequest
 from lbcf.kube.transport import Transport
 from tests.kube.builders import THINGS, PromptClock, a_thing, key, thing_json
 from tests.patience import PATIENCE
+
+
+BROKEN = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
 
 
 def kubeconfig(folder: Path, user: dict[str, object], **cluster: object) -> str:
@@ -263,6 +267,46 @@ class TestPod:
         assert first is not None
         assert second is not None
         assert first.get_ca_certs() != second.get_ca_certs()
+
+    @pytest.mark.parametrize(
+        ("name", "content"),
+        [
+            pytest.param("token", None, id="no token"),
+            pytest.param("token", "", id="empty token"),
+            pytest.param("ca.crt", None, id="no CA"),
+            pytest.param("ca.crt", "", id="empty CA"),
+            pytest.param("ca.crt", BROKEN, id="broken CA"),
+        ],
+    )
+    async def test_unusable_file_changes_nothing(
+        self,
+        account: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        name: str,
+        content: str | None,
+    ) -> None:
+        """As while it is written: it is told once, and taken when it can be used."""
+        loop = asyncio.get_running_loop()
+        connection = await connect(service_account=account)
+        tls, now = connection.tls(), loop.time()
+        monkeypatch.setattr(loop, "time", lambda: now)
+        (account / name).unlink()
+        if content is not None:
+            (account / name).write_text(content)
+        with structlog.testing.capture_logs() as logged:
+            for _ in range(2):
+                now += 61
+                assert "Bearer first" == await connection.authorization()
+                await connection.renew()
+        assert ["credentials.not_reloaded"] == [one["event"] for one in logged]
+        assert tls is connection.tls()
+
+        (account / "token").write_text("second")
+        trustme.CA().cert_pem.write_to_path(account / "ca.crt")
+        assert "Bearer first" == await connection.authorization()
+        now += 61
+        assert "Bearer second" == await connection.authorization()
+        assert tls is not connection.tls()
 
     @pytest.mark.parametrize("name", ["token", "ca.crt"])
     async def test_missing_file_is_one_clear_line(
