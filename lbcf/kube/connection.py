@@ -248,6 +248,7 @@ async def _connection(
 ) -> Connection:
     """Load the configuration, and tie later refreshes of it to the same values."""
     tls: ssl.SSLContext | None = None
+    made_of: tuple[object, ...] = ()
 
     async def authorization() -> str | None:
         token = await _checked(
@@ -256,10 +257,15 @@ async def _connection(
         return token.strip() if isinstance(token, str) else None
 
     async def renew() -> None:
-        nonlocal tls
+        nonlocal tls, made_of
         with _brief_files():
             await _checked(load(), source)
-            tls = _tls_context(configuration, source)
+            found = _tls_parts(configuration)
+            # With another context each connection is made anew, and these credentials
+            # look newer than those that were refused.
+            if found != made_of:
+                tls = _tls_context(configuration, source)
+                made_of = found
 
     await renew()
     return Connection(
@@ -280,6 +286,21 @@ async def _checked(loading: Awaitable[object], source: str) -> object:
         # Broken files make the library raise whatever its code runs into.
         text = str(error) or type(error).__name__
         raise ConfigurationError(f"{source} cannot be used: {text}") from error
+
+
+def _tls_parts(configuration: Any) -> tuple[object, ...]:
+    """Return all that decides on a context; without a CA, the system's file of them."""
+    authority = configuration.ssl_ca_cert or ssl.get_default_verify_paths().cafile
+    files = authority, configuration.cert_file, configuration.key_file
+    return configuration.host, configuration.verify_ssl, *map(_content_of, files)
+
+
+def _content_of(path: str | None) -> bytes | None:
+    # A file that cannot be read is told where a context is to be made of it.
+    try:
+        return Path(path).read_bytes() if path else None
+    except OSError:
+        return None
 
 
 def _tls_context(configuration: Any, source: str) -> ssl.SSLContext | None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -22,12 +22,14 @@ from aiohttp import web
 
 from lbcf.kube.client import connected
 from lbcf.kube.connection import ConfigurationError, Connection, connect
-from lbcf.kube.errors import Unavailable
+from lbcf.kube.errors import Unauthorized, Unavailable
 from lbcf.kube.requests import ApiRequest
 from lbcf.kube.transport import Transport
 from tests.kube.builders import THINGS, PromptClock, a_thing, key, thing_json
 from tests.patience import PATIENCE
 
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 BROKEN = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
 
@@ -347,15 +349,16 @@ class TestPod:
         assert 0 == await finished.wait()
 
 
+async def give(_request: web.Request) -> web.Response:
+    """Answer with a thing, on a connection of its own for each request."""
+    answer = web.json_response(thing_json("web", 1))
+    answer.force_close()
+    return answer
+
+
 @asynccontextmanager
-async def serving(tls: ssl.SSLContext) -> AsyncIterator[str]:
-    """Serve a thing at each path, on a connection of its own for each request."""
-
-    async def give(_request: web.Request) -> web.Response:
-        answer = web.json_response(thing_json("web", 1))
-        answer.force_close()
-        return answer
-
+async def serving(tls: ssl.SSLContext, give: Handler = give) -> AsyncIterator[str]:
+    """Serve each path in one way."""
     application = web.Application()
     application.router.add_route("*", "/{path:.*}", give)
     runner = web.AppRunner(application)
@@ -444,6 +447,45 @@ class TestTls:
             await connection.renew()
 
             assert a_thing("web", 1) == await client.get(THINGS, key("web"))
+
+    async def test_context_stays_while_what_it_is_made_of_does(
+        self, tmp_path: Path, ca: trustme.CA
+    ) -> None:
+        """Another one has no connections; and a refused request would go out once more."""
+        connection = await self.connection(tmp_path, "https://127.0.0.1:1", ca, ca)
+        tls = connection.tls()
+        await connection.renew()
+        assert tls is connection.tls()
+
+        for name in ("ca.pem", "client.pem", "client.key"):
+            with (tmp_path / name).open("a") as file:
+                file.write("\n")
+            await connection.renew()
+            assert tls is not connection.tls()
+            tls = connection.tls()
+
+    @pytest.mark.parametrize("where", ["kubeconfig", "inline"])
+    async def test_refused_request_is_sent_once(
+        self, tmp_path: Path, where: str
+    ) -> None:
+        """There are no newer credentials to send it with."""
+        ca, sent = trustme.CA(), list[object]()
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        ca.issue_cert("127.0.0.1").configure_cert(tls)
+
+        async def refuse(request: web.Request) -> web.Response:
+            sent.append(request.transport)
+            return web.json_response({}, status=401)
+
+        async with serving(tls, refuse) as host:
+            connection = await self.connect(tmp_path, ca, host, where)
+            async with connected(connection, PromptClock()) as client:
+                for _ in range(3):
+                    with pytest.raises(Unauthorized):
+                        await client.get(THINGS, key("web"))
+
+        assert 3 == len(sent)
+        assert 1 == len(set(sent)), "connections"
 
     @pytest.mark.parametrize("where", ["in a pod", "kubeconfig", "inline"])
     async def test_rotated_authority_is_read_again(
