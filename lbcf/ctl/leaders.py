@@ -1,8 +1,8 @@
 """Who leads the controller and the deregistrar, by their Leases.
 
 A Lease says when its holder renewed it, by the holder's clock, which is not ours. A holder
-whose last renewals seem to be missing is therefore watched until it renews, or until one
-more renewal is missing: whoever stopped is known well before its Lease has run out, and a
+whose last renewals seem to be missing is therefore watched until it renews, or has had to
+give up: whoever stopped is known before its Lease has run out, and a
 clock that is some seconds ahead costs a wait and no false alarm.
 """
 
@@ -30,8 +30,9 @@ LEASE_NAMES: Final = (CONTROLLER, "lbcf-deregistrar")
 
 _TIMING: Final = Timing()
 _RENEWED: Final = _TIMING.renew + _TIMING.request
-"""A holder that works renews within that time, if one request is enough. Watched for as long
-again it has either renewed, or has had to give up (`Timing.renew_deadline`)."""
+"""A holder that works renews within that time, if one request is enough."""
+_WATCHED: Final = _TIMING.renew_deadline - _RENEWED
+"""After so much more it has either renewed, or has had to give up."""
 _LOOK: Final = timedelta(seconds=0.4)
 _CLOCK_SKEW: Final = timedelta(seconds=15)
 _PREFIX: Final = "lbcf-"
@@ -79,7 +80,7 @@ async def read_leaders(
     """
     leases = await read()
     overdue = {identity_of(one.meta) for one in leases if _is_due(one, clock.now())}
-    end = clock.monotonic() + _RENEWED.total_seconds()
+    end = clock.monotonic() + _WATCHED.total_seconds()
     while overdue and clock.monotonic() < end:
         await clock.sleep(_LOOK)
         leases = await read()

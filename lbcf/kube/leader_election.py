@@ -59,18 +59,24 @@ class Timing:
 
     A leader that is killed is replaced as soon as its end is known (see
     `runtime.process_identity`), one whose machine is off after `duration`, which begins
-    with the look that saw its last renewal: a `retry` after that at most. Both a machine's
-    end and a silent API server are rare: the periods leave room for an API server that
-    answers nothing for three seconds, as at a change of etcd's leader, at no more writes
-    than client-go's 15, 10 and 2 seconds. Where each answer takes longer than `request`,
-    one is asked for in each `request`: the lead is kept if they take no longer than
-    `renew_deadline` without one `request`.
+    with the look that saw its last renewal: a `retry` after that at most.
+
+    Both a machine's end and a slow API server are rare: the other periods have a lead live
+    through as much as `duration` allows, at a write each `renew` (client-go's 15, 10 and
+    2 seconds make one each two seconds). At any moment one renewal has been sent within the
+    last `renew`, or within the last `request` where they have no answer. A lead is kept
+
+    - where no write takes longer than `renew_deadline` without one `renew`, 4.1 s, however
+      they differ; 4.7 s where all take longer than `request`;
+    - through a silence of `renew_deadline` without one `renew`, one `request` and what two
+      writes take otherwise: 3.3 s without these, if what is asked meanwhile is lost. Three
+      seconds are what a change of etcd's leader takes.
 
     Attributes:
         duration: others wait that long after the last renewal they saw; whole seconds.
         renew_deadline: a leader gives up when it could not renew for that long; no request
             is waited for any longer.
-        renew: between two renewals.
+        renew: from one renewal to the next, each counted from when it is sent.
         request: after that long without an answer another request goes out, on another
             connection: the first one's may be dead, or its answer under way.
         retry: between two looks at the Lease of another, and after a failed attempt.
@@ -78,8 +84,8 @@ class Timing:
 
     duration: timedelta = timedelta(seconds=7)
     renew_deadline: timedelta = timedelta(seconds=5.5)
-    renew: timedelta = timedelta(seconds=2.2)
-    request: timedelta = timedelta(seconds=1)
+    renew: timedelta = timedelta(seconds=1.4)
+    request: timedelta = timedelta(seconds=0.8)
     retry: timedelta = timedelta(seconds=0.5)
 
 
@@ -435,7 +441,9 @@ class LeaderElector:
         Raises:
             LeadershipLostError: another holds it, or the deadline is over.
         """
-        pause = self._timing.renew if self._is_sure.is_set() else timedelta(0)
+        pause = timedelta(0)
+        if self._is_sure.is_set():
+            pause = self._rest_of(self._timing.renew, self._renewed_at)
         under_way: list[asyncio.Task[bool]] = []
         try:
             while True:
@@ -451,15 +459,20 @@ class LeaderElector:
 
     async def _pause_after(self, renewal: "asyncio.Task[bool]") -> timedelta:
         """Wait for a renewal's answer, but not for long; return when to send the next."""
-        began = self._clock.monotonic()
+        sent = self._clock.monotonic()
         limit = min(self._timing.request, self._left())
         await asyncio.wait({renewal}, timeout=limit.total_seconds())
         if not renewal.done():
             return timedelta(0)
-        if renewal.result():
-            return self._timing.renew
-        passed = timedelta(seconds=self._clock.monotonic() - began)
-        return max(self._spread() - passed, timedelta(0))
+        pause = self._timing.renew if renewal.result() else self._spread()
+        # The deadline counts from when it was sent, and so does the pause: after its answer
+        # a whole one would leave the next so much less time as this one took.
+        return self._rest_of(pause, sent)
+
+    def _rest_of(self, pause: timedelta, since: float) -> timedelta:
+        """Return what is left of a pause that began at a moment of the clock."""
+        passed = timedelta(seconds=self._clock.monotonic() - since)
+        return max(pause - passed, timedelta(0))
 
     async def _renew_once(self) -> bool:
         """Send a renewal; return whether it has been written.
@@ -539,8 +552,7 @@ class LeaderElector:
             log.info("leader.released", lease=str(self._key))
 
     def _left(self) -> timedelta:
-        passed = timedelta(seconds=self._clock.monotonic() - self._renewed_at)
-        return self._timing.renew_deadline - passed
+        return self._rest_of(self._timing.renew_deadline, self._renewed_at)
 
     def _spread(self) -> timedelta:
         return self._timing.retry * (1 + _RETRY_SPREAD * self._clock.jitter())

@@ -28,7 +28,7 @@ from lbcf.settings import Settings
 
 
 _ELECTION_POOL = 8
-"""A request of the Lease each second, for as long as one is waited for at most
+"""A request of the Lease each `Timing.request`, for as long as one is waited for at most
 (`Timing.renew_deadline`), and who holds it."""
 RELEASES_AT_ONCE = 8
 """Finalizers that the deregistrar takes off at a time. By then traffic has ended; with

@@ -35,21 +35,23 @@ class Holder:
     Attributes:
         killed_at: virtual seconds.
         ahead: how far its clock is ahead of that of whoever asks.
+        pause: from one of its renewals to the next.
         reads: how often its Lease was read.
     """
 
     clock: VirtualClock
     killed_at: float = float("inf")
     ahead: timedelta = timedelta()
+    pause: timedelta = Timing().renew
     reads: int = 0
 
     async def read(self) -> tuple[Lease, ...]:
         """Return its Lease, as the API server has it."""
         self.reads += 1
         timing, lived = Timing(), min(self.clock.monotonic(), self.killed_at)
-        renewals = int(lived / timing.renew.total_seconds())
+        renewals = int(lived / self.pause.total_seconds())
         at = self.clock.now() - timedelta(seconds=self.clock.monotonic())
-        renewed = at + renewals * timing.renew + self.ahead
+        renewed = at + renewals * self.pause + self.ahead
         duration = int(timing.duration.total_seconds())
         meta = attrs.evolve(a_meta(CONTROLLER), resource_version=str(renewals))
         return (Lease(meta, "pod-a", duration, 0, renewed),)
@@ -79,6 +81,15 @@ def test_leader_that_works_is_never_named(ahead: int) -> None:
 
     with pytest.raises(TimeoutError):
         run_virtual(asyncio.wait_for(_named_after(holder), 120))
+
+
+def test_leader_is_not_named_as_long_as_it_may_lead() -> None:
+    """It renews just before it would have to give up, as where writes take seconds."""
+    pause = Timing().renew_deadline - timedelta(seconds=0.1)
+    holder = Holder(VirtualClock(), pause=pause)
+
+    with pytest.raises(TimeoutError):
+        run_virtual(asyncio.wait_for(_named_after(holder), 600))
 
 
 def test_nobody_is_watched_whose_renewals_are_seen() -> None:

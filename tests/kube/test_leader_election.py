@@ -1,12 +1,13 @@
 """The elector: one leader at a time, whatever fails.
 
-Aspects: first come, take-over, deadline, lost answers, slow answers, dead connections,
-strangers, worker and renewer end together, release at the end, exit where the work does
+Aspects: first come, take-over, deadline, lost answers, slow and varying answers, silence,
+dead connections, strangers, worker and renewer end together, release at the end, exit where the work does
 not stop. Virtual time; the last tests are on a real API server.
 """
 
 import asyncio
 import copy
+import random
 
 from collections.abc import Awaitable, Callable
 from collections.abc import Set as AbstractSet
@@ -24,6 +25,7 @@ from lbcf.kube.leases import LEASES, Lease
 from lbcf.kube.requests import ApiRequest
 from lbcf.runtime.clock import Clock, SystemClock
 from lbcf.runtime.process_identity import ProcessIdentity, ProcessWitness
+from lbcf.runtime.tasks import note_error
 from tests.fakes.clock import VirtualClock
 from tests.fakes.loop import run_virtual
 from tests.kube.tiny_api import Fault, Json, TinyApi
@@ -46,13 +48,14 @@ class SlowApi(TinyApi):
         stores_first: a write is stored, or refused, at once; otherwise just before its answer.
 
     Attributes:
+        seconds: until the answer, for what is sent from now on.
         loses_every: one answer of so many is lost; 0: none.
         sent: seconds at which writes were sent.
     """
 
     def __init__(self, seconds: float, *, stores_first: bool) -> None:
         super().__init__()
-        self._seconds = seconds
+        self.seconds = seconds
         self._stores_first = stores_first
         self.loses_every = 0
         self.sent: list[float] = []
@@ -64,6 +67,7 @@ class SlowApi(TinyApi):
         self.sent.append(asyncio.get_running_loop().time())
         is_lost = self.loses_every and not len(self.sent) % self.loses_every
         writing = asyncio.create_task(self._write(request))
+        writing.add_done_callback(note_error)
         limit = within.total_seconds() if within else None
         done, _ = await asyncio.wait({writing}, timeout=limit)
         if not done:
@@ -75,10 +79,65 @@ class SlowApi(TinyApi):
     async def _write(self, request: ApiRequest) -> bytes:
         if self._stores_first:
             answer = self.perform(request)
-            await asyncio.sleep(self._seconds)
+            await asyncio.sleep(self.seconds)
             return answer
-        await asyncio.sleep(self._seconds)
+        await asyncio.sleep(self.seconds)
         return self.perform(request)
+
+
+class VaryingApi(SlowApi):
+    """Takes another time for each write, and stores it at any moment of that.
+
+    Args:
+        chance: draws both.
+        takes: draws the seconds until the answer.
+    """
+
+    def __init__(
+        self, chance: random.Random, takes: Callable[[random.Random], float]
+    ) -> None:
+        super().__init__(0, stores_first=False)
+        self._chance, self._takes = chance, takes
+
+    async def _write(self, request: ApiRequest) -> bytes:
+        seconds = self._takes(self._chance)
+        stored = self._chance.uniform(0, seconds)
+        await asyncio.sleep(stored)
+        answer = self.perform(request)
+        await asyncio.sleep(seconds - stored)
+        return answer
+
+
+class SilentApi(SlowApi):
+    """Answers nothing for a while, be it asked before that or meanwhile.
+
+    Args:
+        seconds: until the answer of a write at other times.
+        manner: of its silence: requests are `refused`, or `lost`, or answered `afterwards`.
+
+    Attributes:
+        silence: the seconds at which that begins and ends.
+    """
+
+    def __init__(self, seconds: float, manner: str) -> None:
+        super().__init__(seconds, stores_first=True)
+        self._manner = manner
+        self.silence = (0.0, 0.0)
+
+    async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
+        """Carry a request out, or be silent."""
+        now, (begin, end) = asyncio.get_running_loop().time(), self.silence
+        if now >= end or now + self.seconds <= begin:
+            return await super().send(request, within)
+        self.sent.append(now)
+        if self._manner == "afterwards":
+            answer = self.perform(request)
+            left = self.seconds - max(begin - now, 0.0)
+            await asyncio.sleep(end - now + left)
+            return answer
+        if self._manner == "lost":
+            await asyncio.sleep(within.total_seconds() if within else 30)
+        raise Unavailable(f"{request}: no answer", sent=None)
 
 
 class DeadConnection(TinyApi):
@@ -739,6 +798,143 @@ class TestSlowWrites:
             assert ["+one", "-one"] == stage.told
             with pytest.raises(LeadershipLostError, match="no renewal within"):
                 await one
+
+        run_virtual(main())
+
+
+RENEW = Timing().renew.total_seconds()
+PHASES = [number / 20 for number in range(int(RENEW * 20))]
+"""Seconds after a renewal, until the next one."""
+
+
+class TestVaryingWrites:
+    """What docs/install.md promises of an API server that has bad minutes, or bad hours."""
+
+    @pytest.mark.parametrize("stores_first", [True, False], ids=["stored", "queued"])
+    @pytest.mark.parametrize("takes", [0.9, 2, 3, 3.5, 4])
+    def test_writes_that_become_slow_cost_no_lead(
+        self, takes: float, *, stores_first: bool
+    ) -> None:
+        """From one write to the next, whenever that is; nor do they when they are fast again."""
+        api = SlowApi(0.7, stores_first=stores_first)
+        stage = Stage(api)
+
+        async def main() -> None:
+            one = stage.start("one")
+            for phase in PHASES:
+                await asyncio.sleep(20)
+                begin = api.sent[-1] + RENEW + phase
+                await asyncio.sleep(begin - stage.clock.monotonic())
+                api.seconds = takes
+                await asyncio.sleep(20 + phase)
+                api.seconds = 0.7
+            assert ["+one"] == stage.told
+            await ended(one)
+
+        run_virtual(main())
+
+    def test_writes_that_become_slow_after_the_first_cost_no_lead(self) -> None:
+        """That one counts from when it was sent, too."""
+        stage = Stage(api := SlowApi(0.7, stores_first=True))
+
+        async def main() -> None:
+            one = stage.start("one")
+            await asyncio.sleep(0.71)
+            api.seconds = 4
+            await asyncio.sleep(60)
+            assert ["+one"] == stage.told
+            await ended(one)
+
+        run_virtual(main())
+
+    @pytest.mark.parametrize("seed", range(4))
+    @pytest.mark.parametrize(
+        "takes",
+        [
+            pytest.param(lambda chance: chance.uniform(0, 4), id="any"),
+            pytest.param(lambda chance: chance.choice((0.01, 4)), id="short or long"),
+        ],
+    )
+    def test_writes_that_vary_cost_no_lead(
+        self, takes: Callable[[random.Random], float], seed: int
+    ) -> None:
+        """As long as none takes more than four seconds; nobody else takes the Lease either."""
+        chance = random.Random(seed)  # noqa: S311 - repeatable on purpose
+        stage = Stage(VaryingApi(chance, takes))
+
+        async def main() -> None:
+            one = stage.start("one")
+            await asyncio.sleep(12)
+            two = stage.start("two")
+            await asyncio.sleep(600)
+            assert ["+one"] == stage.told
+            await ended(two)
+            await ended(one)
+
+        run_virtual(main())
+
+    @pytest.mark.parametrize("usual", [0, 0.1])
+    @pytest.mark.parametrize("manner", ["refused", "lost", "afterwards"])
+    def test_silence_of_three_seconds_costs_no_lead(
+        self, manner: str, usual: float
+    ) -> None:
+        """Whenever between two renewals it begins."""
+        api = SilentApi(usual, manner)
+        stage = Stage(api)
+
+        async def main() -> None:
+            one = stage.start("one")
+            for phase in PHASES:
+                await asyncio.sleep(20)
+                begin = api.sent[-1] + RENEW + phase
+                api.silence = (begin, begin + 3)
+            await asyncio.sleep(20)
+            assert ["+one"] == stage.told
+            await ended(one)
+
+        run_virtual(main())
+
+    @pytest.mark.parametrize("seed", range(2))
+    def test_nobody_works_beside_another_however_slow_they_are(self, seed: int) -> None:
+        """Where leads are lost again and again, since writes take up to eight seconds."""
+        chance = random.Random(seed)  # noqa: S311 - repeatable on purpose
+        stage = Stage(VaryingApi(chance, lambda chance: chance.uniform(0, 8)))
+        names = ("one", "two", "three")
+
+        async def main() -> None:
+            running = {name: stage.start(name) for name in names}
+            for _ in range(900):
+                await asyncio.sleep(1)
+                for name, task in running.items():
+                    if task.done():
+                        assert isinstance(task.exception(), LeadershipLostError)
+                        running[name] = stage.start(name)
+            for task in running.values():
+                await ended(task)
+
+        run_virtual(main())
+
+        begun, over = stage.told[::2], stage.told[1::2]
+        assert len(begun) > len(names)
+        assert [name.replace("+", "-") for name in begun] == over
+
+    @pytest.mark.parametrize(
+        ("takes", "pause"),
+        [(0.05, Timing().renew), (3, Timing().request)],
+        ids=["at rest", "slow"],
+    )
+    def test_lease_is_written_no_more_often_than_is_told(
+        self, takes: float, pause: timedelta
+    ) -> None:
+        """Seconds from one sending to the next."""
+        api = SlowApi(takes, stores_first=True)
+        stage = Stage(api)
+
+        async def main() -> None:
+            one = stage.start("one")
+            await asyncio.sleep(600)
+            assert 600 / pause.total_seconds() + 2 >= len(api.sent)
+            await ended(one)
 
         run_virtual(main())
 
