@@ -223,6 +223,11 @@ class LeaderElector:
         except LeadershipLostError:
             if self._is_sure.is_set():
                 raise
+            # A TaskGroup raises its tasks' errors in place of a cancellation that comes with
+            # them: whoever is to end would go on as a candidate.
+            leading = asyncio.current_task()
+            if leading is not None and leading.cancelling():
+                raise asyncio.CancelledError from None
             return False
         finally:
             await self._release()

@@ -23,7 +23,9 @@ from lbcf.kube.errors import Unavailable
 from lbcf.kube.leader_election import LeaderElector, LeadershipLostError, Timing
 from lbcf.kube.leases import LEASES, Lease
 from lbcf.kube.requests import ApiRequest
+from lbcf.kube.shard_election import ShardElector
 from lbcf.runtime.clock import Clock, SystemClock
+from lbcf.runtime.journal import Predecessor
 from lbcf.runtime.process_identity import ProcessIdentity, ProcessWitness
 from lbcf.runtime.tasks import note_error
 from tests.fakes.clock import VirtualClock
@@ -951,6 +953,71 @@ def test_lease_that_was_confirmed_too_late_is_not_worked_under() -> None:
         await asyncio.sleep(600)
         assert ["+one"] == stage.told
         await ended(one)
+
+    run_virtual(main())
+
+
+class TakenLease(SlowApi):
+    """Gives the Lease to another before its first renewal.
+
+    Args:
+        told: called when its candidate finds that out.
+    """
+
+    def __init__(self, told: Callable[[], None]) -> None:
+        super().__init__(1.5, stores_first=True)
+        self._told = told
+        self._is_taken = False
+
+    def perform(self, request: ApiRequest, *, at: int | None = None) -> bytes:
+        """Carry a request out."""
+        self._is_taken |= request.method == "PATCH"
+        if self._is_taken:
+            spec = {"holderIdentity": "two", "leaseDurationSeconds": 7}
+            self.objects[PATH]["spec"] = spec
+        answer = super().perform(request, at=at)
+        if self._is_taken and request.method == "GET":
+            self._told()
+        return answer
+
+
+@pytest.mark.parametrize("turns", range(8))
+@pytest.mark.parametrize("shards", [False, True], ids=["one lease", "shards"])
+def test_end_is_not_forgotten_where_the_lease_is_lost(
+    turns: int, *, shards: bool
+) -> None:
+    """It is asked to end just when it finds that the Lease was not its own for long enough."""
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        asked: list[bool] = []
+
+        def ask_after(turns: int) -> None:
+            if turns:
+                loop.call_soon(ask_after, turns - 1)
+            else:
+                asked.append(one.cancel())
+
+        def ask() -> None:
+            if not asked:
+                ask_after(turns)
+
+        stage = Stage(TakenLease(ask))
+        elector = stage.elector("one")
+
+        async def work(_number: int, _predecessor: Predecessor | None) -> None:
+            await stage.working("one")()
+
+        running = (
+            ShardElector([elector], stage.clock).run(work)
+            if shards
+            else elector.run(stage.working("one"))
+        )
+        one = asyncio.create_task(running)
+        await asyncio.wait({one}, timeout=60)
+        assert one.cancelled()
+        assert asked[0]
+        assert [] == stage.told
 
     run_virtual(main())
 
