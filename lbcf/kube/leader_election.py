@@ -320,9 +320,7 @@ class LeaderElector:
         self._predecessor = self._place_of(found)
         return await self._take(partial(self._replace, found))
 
-    async def _take(
-        self, write: Callable[[timedelta], Coroutine[Any, Any, float]]
-    ) -> bool:
+    async def _take(self, write: Callable[[], Coroutine[Any, Any, float]]) -> bool:
         """Write that the Lease is ours; False: another was faster."""
         try:
             self._renewed_at = await self._first_answer(write)
@@ -345,33 +343,37 @@ class LeaderElector:
 
     async def _read(self) -> Lease:
         """Read the Lease."""
-        return await self._first_answer(self._read_within)
+        within = self._timing.renew_deadline
+        return await self._first_answer(
+            lambda: self._client.get(LEASES, self._key, within=within)
+        )
 
-    async def _read_within(self, within: timedelta) -> Lease:
-        return await self._client.get(LEASES, self._key, within=within)
-
-    async def _first_answer(
-        self, ask: Callable[[timedelta], Coroutine[Any, Any, T]]
-    ) -> T:
+    async def _first_answer(self, ask: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Ask, and again beside it after each `request` without an answer.
+
+        Args:
+            ask: waits for `renew_deadline` at most; so the first one is given up first, and
+                the others with it.
 
         Raises:
             KubeError: what came first, be it that there is no way to the server.
         """
         end = self._clock.monotonic() + self._timing.renew_deadline.total_seconds()
-        asked: set[asyncio.Task[T]] = set()
+        asked: list[asyncio.Task[T]] = []
         try:
             while True:
-                left = timedelta(seconds=end - self._clock.monotonic())
-                if left > timedelta(0) or not asked:
-                    asked.add(asyncio.create_task(ask(left)))
-                done, asked = await asyncio.wait(
+                if self._clock.monotonic() < end or not asked:
+                    asked.append(asyncio.create_task(ask()))
+                done, _ = await asyncio.wait(
                     asked,
                     timeout=self._timing.request.total_seconds(),
                     return_when=asyncio.FIRST_COMPLETED,
                 )
                 if done:
-                    return done.pop().result()
+                    # Several may be done at the same moment.
+                    answers = [one for one in asked if one in done]
+                    made = (one for one in answers if one.exception() is None)
+                    return next(made, answers[0]).result()
         finally:
             await end_tasks(asked)
 
@@ -402,19 +404,21 @@ class LeaderElector:
             log.info("leader.ended", lease=str(self._key), identity=found.holder)
         return ended
 
-    async def _create(self, within: timedelta) -> float:
+    async def _create(self) -> float:
         """Write the first Lease of that name; returns when that was sent."""
         started = self._clock.monotonic()
         spec = self._taken(transitions=0)
         body = {"metadata": {"name": self._key.name, **self._metadata()}, "spec": spec}
+        within = self._timing.renew_deadline
         await self._client.create(LEASES, self._key.namespace, body, within=within)
         return started
 
-    async def _replace(self, found: Lease, within: timedelta) -> float:
+    async def _replace(self, found: Lease) -> float:
         """Take a free Lease by compare-and-swap; returns when that was sent."""
         started = self._clock.monotonic()
         spec = self._taken(transitions=found.transitions + 1)
         body = {"metadata": self._metadata(), "spec": spec}
+        within = self._timing.renew_deadline
         await self._client.patch(LEASES, self._key, body, cas=found.meta, within=within)
         return started
 

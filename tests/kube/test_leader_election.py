@@ -7,15 +7,18 @@ not stop. Virtual time; the last tests are on a real API server.
 
 import asyncio
 import copy
+import gc
 import random
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import timedelta
 from typing import cast
 
 import attrs
+import msgspec
 import pytest
+import structlog.testing
 
 from lbcf.core.model.values import ObjectKey
 from lbcf.kube.client import KubeClient
@@ -1054,6 +1057,84 @@ class TestDeadConnection:
             await ended(one)
 
         run_virtual(main())
+
+
+class Unheard(TinyApi):
+    """Answers nothing, and says so of each request in the words of the real client."""
+
+    async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
+        """Wait, and give up."""
+        limit = within.total_seconds() if within else 30
+        await asyncio.sleep(limit)
+        raise Unavailable(f"{request}: no answer within {limit:g} s", sent=None)
+
+
+class Scripted(TinyApi):
+    """Answers each request as is told.
+
+    Args:
+        answers: seconds until each answer, and its error; empty: it is a Lease.
+    """
+
+    def __init__(self, answers: Sequence[tuple[float, str]]) -> None:
+        super().__init__()
+        self._answers = iter(answers)
+
+    async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
+        """Answer."""
+        _ = within
+        seconds, said = next(self._answers)
+        await asyncio.sleep(seconds)
+        if said:
+            raise Unavailable(f"{request}: {said}", sent=None)
+        meta = {"name": "lbcf", "namespace": "shop", "uid": "u", "resourceVersion": "1"}
+        spec = {"holderIdentity": "two", "leaseDurationSeconds": 7}
+        return msgspec.json.encode({"metadata": meta, "spec": spec})
+
+
+class TestRepeatedRequests:
+    """Of several that are made beside each other one is told, and none is left behind."""
+
+    @staticmethod
+    def attempts(api: TinyApi, count: int) -> tuple[list[str], list[str]]:
+        """Look at the Lease so often; return what is told of it, and what asyncio tells."""
+        left: list[str] = []
+
+        async def main() -> None:
+            loop = asyncio.get_running_loop()
+            loop.set_exception_handler(lambda _loop, said: left.append(said["message"]))
+            for _ in range(count):
+                await Stage(api).elector("one").attempt()
+            gc.collect()
+            await asyncio.sleep(0)
+
+        with structlog.testing.capture_logs() as logs:
+            run_virtual(main())
+        return [str(log["error"]) for log in logs if "error" in log], left
+
+    def test_silent_server_is_told_as_such(self) -> None:
+        """In the words of docs/runbooks.md, whichever request is given up first."""
+        told, left = self.attempts(Unheard(), 20)
+
+        assert [] == left
+        assert 20 == len(told)
+        assert all(said.endswith("no answer within 5.5 s") for said in told)
+
+    @pytest.mark.parametrize(
+        ("first", "second", "told"),
+        [("", "cut", []), ("cut", "", []), ("one", "two", ["one"])],
+    )
+    def test_of_two_answers_at_once_the_better_one_counts(
+        self, first: str, second: str, told: list[str]
+    ) -> None:
+        """What was read; else the error of the request that was sent first."""
+        later = Timing().request.total_seconds()
+        api = Scripted([(later + 0.4, first), (0.4, second)] * 20)
+
+        said, left = self.attempts(api, 20)
+
+        assert [] == left
+        assert told * 20 == [one.rpartition(": ")[2] for one in said]
 
 
 class TestEnd:
