@@ -220,7 +220,7 @@ class Controller:
     def _make_registrar(self) -> Registrar:
         """Make what takes live records through their life."""
         parts, view, queue = self._parts, self._view, self._queues.records
-        executor = Executor(
+        self._executor = Executor(
             parts.client,
             parts.drivers,
             parts.clock,
@@ -233,7 +233,7 @@ class Controller:
         return Registrar(
             view,
             queue,
-            executor,
+            self._executor,
             parts.incarnation,
             Shares(_RECORD_WORKERS),
             checks=self._checks,
@@ -466,12 +466,16 @@ class Controller:
         ]
         if self._parts.shard.number == 0:
             rounds.append(self._locker.sweep_forever())
-        await work_until_asked(
-            stop,
-            rounds=rounds,
-            workers=self._workers,
-            grace=self._parts.settings.grace,
-        )
+        try:
+            await work_until_asked(
+                stop,
+                rounds=rounds,
+                workers=self._workers,
+                grace=self._parts.settings.grace,
+            )
+        finally:
+            # Turns that were cut have left the batches that they went with.
+            await self._executor.end()
 
     def _listen_to_all(self) -> None:
         """Look at all groups, records, load balancers and drivers, and at who changes."""

@@ -151,7 +151,7 @@ class DeregistrarProgram:
             records, telling, ObjectWriter(client, RECORDS, records), clock, noted
         )
         calls_told = CallReporter(parts.recorder, enabled=parts.settings.record_events)
-        executor = Executor(
+        self._executor = Executor(
             client,
             parts.drivers,
             clock,
@@ -167,7 +167,7 @@ class DeregistrarProgram:
             records,
             drivers,
             queue,
-            executor,
+            self._executor,
             incarnation=parts.incarnation,
             noted=noted,
             successors=successors,
@@ -248,11 +248,12 @@ class DeregistrarProgram:
         self._listen()
         grace = self._parts.settings.grace
         self._cuts.start()
-        try:
+        async with contextlib.AsyncExitStack() as afterwards:
+            afterwards.push_async_callback(self._cuts.stop, grace)
+            # Turns that were cut have left the batches that they went with.
+            afterwards.push_async_callback(self._executor.end)
             await work_until_asked(
                 stop,
                 workers=(self._workers, self._telling, self._orphans),
                 grace=grace,
             )
-        finally:
-            await self._cuts.stop(grace)

@@ -15,6 +15,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from typing import Any, TypeVar
 
 import attrs
 
@@ -26,10 +27,13 @@ from lbcf.drivers.pool import CANCELLED, DriverPool
 from lbcf.runtime import failpoints
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.spans import NOWHERE, Span
+from lbcf.runtime.tasks import end_tasks
 from lbcf.wire import driver_requests as requests
 from lbcf.wire.driver import Request
 from lbcf.wire.driver_answers import BackendAnswer, BackendResult, BatchAnswer
 
+
+_T = TypeVar("_T")
 
 Member = requests.BackendRequest[BackendAnswer]
 
@@ -193,6 +197,7 @@ class Batches:
         self._clock = clock
         self._queues: dict[Lane, _Queue] = {}
         self._alone: OrderedDict[str, float] = OrderedDict()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
     def __len__(self) -> int:
         """Return how many lanes there are that have something to do."""
@@ -236,9 +241,23 @@ class Batches:
             if item in queue.waiting:  # its turn was cancelled
                 queue.waiting.remove(item)
 
+    async def end(self) -> None:
+        """Cut what is gathered or out, and wait until that has ended.
+
+        To be called when no turn waits any more. A batch is no turn's: where all of its turns
+        are cut it goes on, and is out still when somebody else leads.
+        """
+        await end_tasks(self._tasks)
+
+    def _keep(self, task: "asyncio.Task[_T]") -> "asyncio.Task[_T]":
+        """Have a task end with the others."""
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
     def _form(self, lane: Lane, queue: _Queue) -> None:
         if queue.waiting and queue.forming is None:
-            queue.forming = asyncio.create_task(self._batch(lane, queue))
+            queue.forming = self._keep(asyncio.create_task(self._batch(lane, queue)))
         elif not queue.waiting and queue.forming is None and not queue.under_way:
             self._queues.pop(lane, None)
 
@@ -322,7 +341,8 @@ class Batches:
         self, taken: Sequence[Item], window: timedelta
     ) -> tuple[dict[Item, Permitted], list[Item]]:
         """Have items permitted; return those that are, and those that wait for a later batch."""
-        asked = [(item, item.ask(self._clock.monotonic(), window)) for item in taken]
+        now = self._clock.monotonic()
+        asked = [(item, self._keep(item.ask(now, window))) for item in taken]
         tasks = [task for _, task in asked]
         done, _ = await asyncio.wait(tasks, timeout=_PERMITTING.total_seconds())
         if not done:

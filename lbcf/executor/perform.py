@@ -234,6 +234,10 @@ class Executor:
             case Finish():
                 raise ValueError("a finished turn has nothing to perform")
 
+    async def end(self) -> None:
+        """Cut the batches that are out still; to be called when no turn goes on."""
+        await self._batches.end()
+
     async def _read(self, subject: Subject) -> Observed | RecordGone:
         """Read the record as it is now."""
         began = self._clock.monotonic()

@@ -1,6 +1,7 @@
 """Calls that go out together: how they are gathered, permitted, and told what became of each."""
 
 import asyncio
+import contextlib
 import gc
 import random
 
@@ -548,3 +549,39 @@ def test_turns_that_are_all_cut_off_before_a_place_is_free_leave_nothing() -> No
 
     assert [["r"], ["after"]] == scene.far.sent
     assert [] == failures
+
+
+def test_nothing_goes_on_after_the_end() -> None:
+    """Turns that were cut leave a batch, or a question, that takes its time to end."""
+    ended: list[str] = []
+
+    async def hang(what: str) -> None:
+        try:
+            await asyncio.sleep(3600)
+        finally:
+            with contextlib.suppress(asyncio.CancelledError):  # it is cut twice
+                await asyncio.sleep(3)
+            ended.append(what)
+
+    async def out(_records: Sequence[str]) -> bytes:
+        await hang("batch")
+        raise AssertionError
+
+    async def asked() -> Permitted | None:
+        await hang("question")
+        return None
+
+    async def story() -> None:
+        scene = Scene(Far(out))
+        turns = [scene.send("out"), scene.send("asked", namespace="a", permit=asked)]
+        await asyncio.sleep(1)
+        for turn in turns:
+            turn.cancel()
+        await asyncio.gather(*turns, return_exceptions=True)
+        assert [] == ended
+
+        await scene.batches.end()
+
+        assert ["batch", "question"] == sorted(ended)
+
+    run_virtual(story())

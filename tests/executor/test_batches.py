@@ -33,7 +33,7 @@ from lbcf.wire.driver import render_answer
 from lbcf.wire.driver_answers import BackendResult, BackendsAnswer, Status
 from lbcf.wire.records import render_new_record
 from tests.builders import a_driver, a_group, a_key, a_spec
-from tests.drivers.virtual import Far, answer, succeed
+from tests.drivers.virtual import TRIP, Far, answer, succeed
 from tests.fakes.clock import VirtualClock
 from tests.fakes.loop import run_virtual
 from tests.kube.tiny_api import Fault, TinyApi
@@ -298,3 +298,19 @@ def test_call_without_an_answer_tells_from_when_its_time_counts() -> None:
         assert [second.meta.uid] == world.far.alone
 
     play(story, hang)
+
+
+def test_a_batch_that_is_cut_may_have_been_done() -> None:
+    """As a single call that is: nobody knows of any of its items."""
+
+    async def story(world: World) -> None:
+        turns = asyncio.create_task(world.ensure_all())
+        await asyncio.sleep(TRIP / 2)
+        await world.executor.end()
+
+        assert [world.uids] == world.far.sent
+        for reply in await turns:
+            assert isinstance(reply, NoAnswer)
+            assert (Reason.DRIVER_CALL_CUT, True) == (reply.reason, reply.may_land)
+
+    play(story)

@@ -30,6 +30,7 @@ class Driver:
         timeouts: seconds, of the operations that it declares.
         at_once: its maxConcurrentCalls.
         is_new: the controller has not seen it yet.
+        batched: operations that it takes in batches, without times of their own.
     """
 
     namespace: str
@@ -38,6 +39,7 @@ class Driver:
     timeouts: Mapping[Operation, int] = attrs.field(factory=dict)
     at_once: int = 32
     is_new: bool = False
+    batched: tuple[Operation, ...] = ()
 
     @property
     def path(self) -> str:
@@ -57,8 +59,14 @@ class Driver:
                 "addressSource": "Backend",
                 "maxConcurrentCalls": self.at_once,
                 "webhooks": [
-                    {"name": name, "timeout": f"{seconds}s"}
-                    for name, seconds in self.timeouts.items()
+                    *(
+                        {"name": name, "timeout": f"{seconds}s"}
+                        for name, seconds in self.timeouts.items()
+                    ),
+                    *(
+                        {"name": name, "batch": {"maxItems": 100}}
+                        for name in self.batched
+                    ),
                 ],
             },
             "status": {"conditions": accepted},
