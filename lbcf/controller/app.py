@@ -460,7 +460,7 @@ class Controller:
             self._series.begin()
         rounds: list[Coroutine[Any, Any, object]] = [
             self._inheritance.take_the_rest(),
-            self._resync.run(),
+            *self._resync.rounds(),
             self._endpoints.run(),
             self._deregistrar_leases.run(),
         ]

@@ -19,6 +19,7 @@ from lbcf.kube.list_watch import Selection
 from lbcf.kube.reader import KubeReader
 from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
+from lbcf.runtime.shutdown import until_asked
 from lbcf.runtime.tasks import end_tasks
 
 
@@ -105,10 +106,14 @@ class EndpointSliceInformers:
         self._asked.set()
 
     async def run(self) -> None:
-        """Follow what is wanted until cancelled."""
+        """Follow what is wanted until cancelled.
+
+        Raises:
+            Exception: what ended the following of a namespace, a defect.
+        """
         try:
             while True:
-                await self._asked.wait()
+                await until_asked(self._asked, self._following.values())
                 self._asked.clear()
                 while self._doubtful:
                     await self._settle(self._doubtful.pop())

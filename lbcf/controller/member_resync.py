@@ -13,9 +13,9 @@ afterwards shows it, however far the watch lags behind (counterexample w28). The
 where no epoch was known before, but for the members that are listed (w38).
 """
 
-import asyncio
-
+from collections.abc import Coroutine
 from datetime import timedelta
+from typing import Any
 
 import structlog
 
@@ -119,11 +119,13 @@ class MemberResync:
         if self._series is not None:
             self._view.drivers.on_end(self._series.forget)
 
-    async def run(self) -> None:
-        """Read all load balancers, each by period, until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._rounds.run())
-            tasks.create_task(self._in_service.run())
+    def rounds(self) -> tuple[Coroutine[Any, Any, object], ...]:
+        """Return what reads all load balancers, each by period, and what writes InService.
+
+        Each goes on until cancelled. In one TaskGroup nobody would tell that a library has
+        cancelled something in the second, and InService would never be written again.
+        """
+        return self._rounds.run(), self._in_service.run()
 
     def _load_balancer_changed(
         self, old: LoadBalancer | None, new: LoadBalancer | None

@@ -29,6 +29,7 @@ from lbcf.kube.reader import KubeReader
 from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.metrics import Metrics
+from lbcf.runtime.tasks import CutError, cut_is_error
 
 
 _log = structlog.get_logger(__name__)
@@ -166,8 +167,9 @@ class DrainGate:
                 self._wake.clear()
                 continue
             try:
-                named = await self._named(asked)
-            except KubeError as error:
+                with cut_is_error("a list of records"):
+                    named = await self._named(asked)
+            except (KubeError, CutError) as error:
                 self._ask_for(uid for uid in asked if uid in self._open)
                 _log.warning("gate.list_failed", pods=len(asked), error=str(error))
                 pause = delay_for(failures, self._clock.jitter(), cap=_LONGEST_PAUSE)

@@ -27,7 +27,7 @@ from lbcf.drivers.pool import CANCELLED, DriverPool
 from lbcf.runtime import failpoints
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.spans import NOWHERE, Span
-from lbcf.runtime.tasks import end_tasks
+from lbcf.runtime.tasks import end_tasks, is_ending
 from lbcf.wire import driver_requests as requests
 from lbcf.wire.driver import Request
 from lbcf.wire.driver_answers import BackendAnswer, BackendResult, BatchAnswer
@@ -391,7 +391,7 @@ class Batches:
                 if not isinstance(error, NotSent):
                     self._remember(item)
                 _fail(item, error)
-            if isinstance(error, asyncio.CancelledError) and _is_ending():
+            if isinstance(error, asyncio.CancelledError) and is_ending():
                 raise
             return
         results = {one.record_id: one for one in answer.results}
@@ -451,8 +451,3 @@ def _fail(item: Item, error: BaseException) -> None:
 def _error_of(task: "asyncio.Task[Permitted | None]") -> BaseException | None:
     """Return what ended a task; where something below it was cancelled, only its item ends."""
     return asyncio.CancelledError() if task.cancelled() else task.exception()
-
-
-def _is_ending() -> bool:
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0

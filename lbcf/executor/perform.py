@@ -73,6 +73,7 @@ from lbcf.runtime import failpoints, spans
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.queue import ReconnectNotifier
 from lbcf.runtime.shared_call import SharedCall
+from lbcf.runtime.tasks import is_ending
 from lbcf.wire.driver_answers import BackendResult, RetriedAnswer
 from lbcf.wire.driver_requests import Request
 from lbcf.wire.metadata import render_finalizer_removed
@@ -499,7 +500,7 @@ class Executor:
         except DriverError as error:
             return NoAnswer(error.reason, str(error), may_land=not error.definite)
         except asyncio.CancelledError:
-            if _is_ending():
+            if is_ending():
                 raise
             # Something below was cancelled, not this turn: the call may be out.
             return NoAnswer(
@@ -545,8 +546,3 @@ def _unconfirmed(step: Step, error: BaseException) -> WriteUnconfirmed | None:
     if isinstance(error, Unavailable):
         is_definite = not error.maybe_applied
     return None if is_definite else WriteUnconfirmed()
-
-
-def _is_ending() -> bool:
-    task = asyncio.current_task()
-    return task is None or task.cancelling() > 0

@@ -22,6 +22,7 @@ from lbcf.kube.errors import KubeError, NotFound
 from lbcf.kube.kinds import Resource
 from lbcf.kube.leases import micro_time
 from lbcf.runtime.clock import Clock
+from lbcf.runtime.tasks import CutError, cut_is_error
 from lbcf.wire.metadata import MetaOnly, parse_meta_only
 
 
@@ -217,10 +218,11 @@ class EventRecorder:
             self.dropped += 1
             return
         try:
-            if series is None or not await self._raise(series, moment):
-                count = series.count if series else 1
-                self._series[fact] = await self._create(fact, moment, count)
-        except KubeError as error:
+            with cut_is_error("an Event"):
+                if series is None or not await self._raise(series, moment):
+                    count = series.count if series else 1
+                    self._series[fact] = await self._create(fact, moment, count)
+        except (KubeError, CutError) as error:
             self.dropped += 1
             log.warning(
                 "event.lost", regarding=str(fact.regarding.key), error=str(error)

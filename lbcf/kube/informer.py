@@ -33,6 +33,7 @@ from lbcf.kube.list_watch import (
 from lbcf.kube.reader import PAGE_SIZE, KubeReader
 from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
+from lbcf.runtime.tasks import cut_is_error
 
 
 T = TypeVar("T", bound=HasMeta)
@@ -135,9 +136,10 @@ class Informer(Generic[T]):
     async def _turn(self) -> Exception | None:
         """List if need be, and watch until that ends; return what ended it, if bad."""
         try:
-            if not self._version:
-                await self._list()
-            await self._watch()
+            with cut_is_error(f"following {self._resource.plural}"):
+                if not self._version:
+                    await self._list()
+                await self._watch()
         except KubeError as error:
             if _is_version_lost(error):
                 self._version = ""

@@ -40,7 +40,7 @@ from lbcf.kube.leases import (
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.journal import Predecessor
 from lbcf.runtime.process_identity import ProcessIdentity, ProcessWitness, until_refused
-from lbcf.runtime.tasks import end_tasks
+from lbcf.runtime.tasks import CutError, cut_is_error, end_tasks
 from lbcf.wire.metadata import Identity, identity_of
 
 
@@ -491,10 +491,12 @@ class LeaderElector:
         """
         started = self._clock.monotonic()
         try:
-            await self._write_if_ours(self._spec())
+            # Otherwise nobody would renew any more, and the guard would end the process.
+            with cut_is_error("a renewal"):
+                await self._write_if_ours(self._spec())
         except NotFound:
             self._lose("somebody deleted the lease")
-        except KubeError as error:
+        except (KubeError, CutError) as error:
             log.warning("leader.unrenewed", lease=str(self._key), error=str(error))
             return False
         # Others saw the write at the earliest when it was sent.

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 import attrs
 import structlog
 
-from lbcf.core.errors import LbcfError
+from lbcf.runtime.tasks import CutError
 
 
 HURRIED_EXIT = 130
@@ -107,7 +107,7 @@ def stop_on_signals(request: StopRequest) -> Iterator[asyncio.Event]:
             signal.signal(number, handler)
 
 
-class RoundCutError(LbcfError):
+class RoundCutError(CutError):
     """A round ended because something below it was cancelled, which nobody had asked for."""
 
 

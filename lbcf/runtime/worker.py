@@ -19,6 +19,7 @@ from lbcf.core.errors import LbcfError
 from lbcf.runtime import spans
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.queue import QueueClosed, WorkQueue
+from lbcf.runtime.tasks import is_ending
 
 
 @attrs.frozen
@@ -166,7 +167,7 @@ class Workers(Generic[K]):
             # Of this task's context, in which the next key takes this one's place.
             structlog.contextvars.bind_contextvars(queue=self.queue.name, key=key)
             with spans.open_span(self.queue.name, key=str(key)) as span:
-                result = await self._outcome(key, worker)
+                result = await self._outcome(key)
                 span.tell("result", type(result).__name__)
                 if isinstance(result, Failed):
                     span.fail(str(result.error))
@@ -175,14 +176,14 @@ class Workers(Generic[K]):
             del self._in_work[worker]
             self.queue.done(key)
 
-    async def _outcome(self, key: K, worker: "asyncio.Task[None]") -> Result:
+    async def _outcome(self, key: K) -> Result:
         """Reconcile; make a failure of whatever is raised."""
         try:
             return await self._reconcile(key)
         except asyncio.CancelledError as error:
             # Something that the function awaited was cancelled, not this worker:
             # it must not end for that, or a queue loses its workers one by one.
-            if worker.cancelling():
+            if is_ending():
                 raise
             return self._crashed(RuntimeError("a call was cancelled"), error)
         except LbcfError as error:

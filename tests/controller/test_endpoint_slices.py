@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 
 import attrs
+import pytest
 
 from lbcf.controller.endpoint_slices import EndpointSliceCache, EndpointSliceInformers
 from lbcf.core.model.nodes import SERVICE_LABEL, LocalState
@@ -15,7 +16,7 @@ from lbcf.kube.kinds import ENDPOINT_SLICES
 from tests.builders import NAMESPACE, a_key
 from tests.fakes.clock import VirtualClock
 from tests.fakes.loop import run_virtual
-from tests.kube.tiny_api import TinyApi
+from tests.kube.tiny_api import Fault, TinyApi
 from tests.kube.tiny_rules import Json
 
 
@@ -192,5 +193,46 @@ def test_slice_that_cannot_be_understood_holds_its_namespace() -> None:
                 assert str(stage.book.unreadable(a_key(name))).startswith(
                     f"EndpointSlice {a_key('web-1')}: "
                 )
+
+    run_virtual(play())
+
+
+def test_informer_goes_on_after_a_cut_that_nobody_asked_for() -> None:
+    """Otherwise a namespace's endpoints would stay as they were, and no probe would tell."""
+
+    async def play() -> None:
+        async with following() as stage:
+            await stage.serve("web", n1=True)
+            stage.api.fault = Fault.CUT
+            stage.want("web")
+            await asyncio.sleep(2)
+            stage.api.fault = None
+
+            assert {"web"} == await stage.told()
+            assert {"n1": READY} == stage.states("web")
+
+    run_virtual(play())
+
+
+def test_namespace_that_is_followed_no_more_ends_the_round() -> None:
+    """A defect ends what follows it; nobody would look at it again."""
+
+    def breaks(_service: ObjectKey) -> None:
+        raise ZeroDivisionError
+
+    async def play() -> None:
+        stage = Stage()
+        stage.informers = EndpointSliceInformers(
+            stage.client,
+            VirtualClock(),
+            stage.book,
+            stage.wanted.__contains__,
+            breaks,
+        )
+        stage.want("web")
+        async with asyncio.timeout(60):
+            with pytest.raises(ExceptionGroup) as raised:
+                await stage.informers.run()
+        assert raised.group_contains(ZeroDivisionError)
 
     run_virtual(play())

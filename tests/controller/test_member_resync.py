@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Coroutine
 from datetime import timedelta
 
 import attrs
+import pytest
 
 from prometheus_client import CollectorRegistry
 
@@ -36,6 +37,7 @@ from lbcf.kube.requests import ApiRequest
 from lbcf.runtime.journal import NoJournal
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import WorkQueue
+from lbcf.runtime.shutdown import RoundCutError, work_until_asked
 from lbcf.wire.metadata import Identity
 from tests.builders import a_driver, a_load_balancer, a_record, seconds
 from tests.controller.exchanges import Nobody, idle_binds
@@ -52,16 +54,20 @@ class NoWrites(Nobody):
 
     Attributes:
         refused: the paths of those.
+        is_cut: a library cancels each write instead, which nobody has asked for.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.refused: list[str] = []
+        self.is_cut = False
 
     async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
         """Answer."""
         if request.method == "GET":
             return b'{"metadata":{"resourceVersion":"1"},"items":[]}'
+        if self.is_cut:
+            raise asyncio.CancelledError
         self.refused.append(request.path)
         raise Conflict(f"{request} {within}: 409", status=409)
 
@@ -147,7 +153,7 @@ class Stage:
 
     async def go_on(self, length: float) -> None:
         """Let the resync run."""
-        running = asyncio.create_task(self.survey.run())
+        running = asyncio.gather(*self.survey.rounds())
         await asyncio.sleep(length)
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -196,7 +202,7 @@ def test_member_that_comes_later_is_told_that_nobody_lists_it() -> None:
     stage.view.load_balancers.apply(Put(attrs.evolve(said, meta=meta)))
 
     async def play() -> None:
-        running = asyncio.create_task(stage.survey.run())
+        running = asyncio.gather(*stage.survey.rounds())
         await asyncio.sleep(3)
         stage.view.records.apply(Put(record))
         await asyncio.sleep(3)
@@ -267,3 +273,24 @@ def test_nothing_is_kept_of_those_that_go_while_they_are_read() -> None:
         return memory_after(stage)
 
     assert growth_of(generation) < 100 * 1000
+
+
+def test_cut_of_what_is_written_ends_the_work() -> None:
+    """Nobody would write InService any more, while members were read as before."""
+    stage, record = Stage(), a_record(registered=True)
+    stage.show("front", "proxy")
+    stage.view.drivers.apply(Put(a_driver("proxy", version=2, generation=2)))
+    stage.view.records.apply(Put(record))
+    stage.api.is_cut = True
+
+    async def play() -> None:
+        async with asyncio.timeout(60):
+            with pytest.raises(RoundCutError, match="InServiceCondition"):
+                await work_until_asked(
+                    asyncio.Event(),
+                    rounds=stage.survey.rounds(),
+                    workers=(),
+                    grace=timedelta(0),
+                )
+
+    run_virtual(play())

@@ -223,7 +223,7 @@ def test_request_ends_before_the_pod_is_drained() -> None:
     played(story)
 
 
-@pytest.mark.parametrize("fault", [Fault.UNSENT, Fault.STALLED])
+@pytest.mark.parametrize("fault", [Fault.UNSENT, Fault.STALLED, Fault.CUT])
 def test_no_answer_of_the_api_server_is_no_empty_list(fault: Fault) -> None:
     """Who cannot ask answers nothing, and goes on asking."""
 

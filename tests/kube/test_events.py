@@ -230,9 +230,12 @@ class TestLimits:
         assert note.endswith(character + "...")
 
 
-async def test_failure_harms_nobody(api: TinyApi, recorder: EventRecorder) -> None:
+@pytest.mark.parametrize("fault", [Fault.UNSENT, Fault.CUT])
+async def test_failure_harms_nobody(
+    api: TinyApi, recorder: EventRecorder, fault: Fault
+) -> None:
     """An Event that cannot be written is counted, and the next one is tried."""
-    api.fault = Fault.UNSENT
+    api.fault = fault
     tell(recorder, "lost")
     await recorder.flush()
     api.fault = None

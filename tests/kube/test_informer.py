@@ -18,7 +18,11 @@ from lbcf.kube.informer import Informer, Pacing
 from lbcf.kube.kinds import Resource
 from lbcf.kube.list_watch import LINE_LIMIT, Selection
 from lbcf.kube.store import Store
+from lbcf.runtime.tasks import CutError
+from tests.fakes.clock import VirtualClock
+from tests.fakes.loop import run_virtual
 from tests.kube.builders import (
+    CONFIG_MAPS,
     THINGS,
     PromptClock,
     Thing,
@@ -39,6 +43,7 @@ from tests.kube.scripted import (
     refusal,
     watch,
 )
+from tests.kube.tiny_api import Fault, TinyApi
 
 
 WATCH = Pacing(silence=timedelta(seconds=20))
@@ -512,3 +517,26 @@ async def test_fault_of_our_own_does_not_end_it(
         assert not informer.synced.is_set()
 
     assert [0.375, 0.75, 1.5] == clock.pauses
+
+
+def test_cut_that_nobody_asked_for_does_not_end_it() -> None:
+    """Its task would end without a word, and the store would age."""
+
+    async def play() -> None:
+        api = TinyApi()
+        api.fault = Fault.CUT
+        informer = Informer(KubeClient(api), CONFIG_MAPS, VirtualClock())
+        running = asyncio.create_task(informer.run())
+        await asyncio.sleep(2)
+        assert not informer.synced.is_set()
+        assert isinstance(informer.last_error, CutError)
+
+        api.fault = None
+        await asyncio.sleep(5)
+        assert informer.synced.is_set()
+
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+
+    run_virtual(play())

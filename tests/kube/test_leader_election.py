@@ -1283,3 +1283,25 @@ class TestRealServer:
                 group.create_task(elector.run(working(name)))
 
         assert sorted(names) == sorted(turns)
+
+
+@pytest.mark.parametrize(
+    ("length", "expected"), [(3.0, ["+one"]), (30.0, ["+one", "-one"])]
+)
+def test_renewal_that_is_cut_is_one_that_failed(
+    length: float, expected: list[str]
+) -> None:
+    """Another is sent; where all are cut the lead is lost, in order and in time."""
+    stage = Stage()
+
+    async def play() -> None:
+        leader = stage.start("one")
+        await asyncio.sleep(1)
+        stage.api.fault = Fault.CUT
+        await asyncio.sleep(length)
+        stage.api.fault = None
+        await asyncio.sleep(20)
+        assert expected == stage.told
+        await ended(leader)
+
+    run_virtual(play())

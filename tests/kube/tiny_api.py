@@ -54,6 +54,9 @@ class Fault(Enum):
     STALLED = auto()
     """It arrives, and nothing ever comes back."""
 
+    CUT = auto()
+    """It never arrives: a library cancels what waits for it, which nobody has asked for."""
+
 
 class TinyApi:
     """Implements `HttpTransport`.
@@ -85,6 +88,8 @@ class TinyApi:
         fault = self.fault
         if fault is Fault.UNSENT:
             raise Unavailable(f"{request}: refused", sent=False)
+        if fault is Fault.CUT:
+            raise asyncio.CancelledError
         if fault is Fault.STALLED:
             await asyncio.sleep(within.total_seconds() if within else 30)
             raise Unavailable(f"{request}: no answer", sent=None)

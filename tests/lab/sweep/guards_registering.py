@@ -111,7 +111,7 @@ REGISTERING: dict[str, Mutant] = {
     ),
     "cut-call-forgotten": Mutant(
         "a call that was cut off below us may still land",
-        (Edit(Executor, "_answered", "if _is_ending():", "if True:"),),
+        (Edit(Executor, "_answered", "if is_ending():", "if True:"),),
         _LIFE,
         modes=("cancel-late",),
     ),
