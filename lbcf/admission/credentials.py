@@ -40,6 +40,7 @@ from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import AlreadyExists, Conflict, Forbidden, KubeError, NotFound
 from lbcf.runtime.certificates import load_pair
 from lbcf.runtime.clock import Clock
+from lbcf.runtime.tasks import CutError, cut_is_error
 
 
 _log = structlog.get_logger(__name__)
@@ -244,10 +245,12 @@ class Keeper:
     async def _refreshed(self) -> bool:
         """Read what is to be served, and serve it; False if that went wrong."""
         try:
-            serving = await self._source.current()
+            # Whoever keeps the certificate would end with it, and nobody would tell.
+            with cut_is_error("a look at the certificate"):
+                serving = await self._source.current()
             if serving != self._serving:
                 self._serve(serving)
-        except (KubeError, UnusableError) as error:
+        except (KubeError, UnusableError, CutError) as error:
             self._trouble = str(error)
             _log.warning("certificate.unusable", error=str(error))
             return False

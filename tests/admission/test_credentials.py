@@ -32,6 +32,7 @@ from tests.lab.cluster import Cluster
 from tests.lab.demo.stack import beside
 from tests.manifests import accounts
 from tests.manifests.documents import ROOT
+from tests.patience import PATIENCE
 
 
 NAMES = ("127.0.0.1",)
@@ -289,6 +290,27 @@ async def test_renewed_files_are_served_without_a_restart(tmp_path: Path) -> Non
     finally:
         keeping.cancel()
         server.close()
+
+
+async def test_look_that_is_cut_below_is_not_the_last(tmp_path: Path) -> None:
+    """A library may cancel a request: the certificate is looked after all the same."""
+    files = _write(tmp_path)
+    cut, looked = asyncio.Event(), asyncio.Event()
+
+    class Cutting:
+        async def current(self) -> Serving:
+            if keeper.end() is None:
+                return await files.current()
+            if not cut.is_set():
+                cut.set()
+                raise asyncio.CancelledError
+            looked.set()
+            return await files.current()
+
+    keeper = Keeper(Cutting(), Hasty())
+    await keeper.load()
+    async with beside(keeper.keep()), asyncio.timeout(PATIENCE):
+        await looked.wait()
 
 
 async def test_missing_files_are_waited_for_and_told(tmp_path: Path) -> None:
