@@ -14,6 +14,7 @@ from lbcf.conformance.bench import (
     DRAINING,
     ENSURE,
     LIST,
+    NO_ADDRESSES,
     OPERATIONS,
     REGISTERED,
     Bench,
@@ -81,6 +82,21 @@ async def deregister_twice(bench: Bench) -> None:
 async def deregister_unknown(bench: Bench) -> None:
     """Deregistering what was never there is Succ."""
     await bench.deregister(bench.member())
+
+
+@rule(
+    BOTH_SIDES,
+    presumes=(*ANSWERED, "deregister-unknown", "drain-unknown", "drain-ends-when-idle"),
+)
+async def deregister_refused(bench: Bench) -> None:
+    """What ensureBackend refuses for its address is Succ to drain and to deregister."""
+    for address in NO_ADDRESSES:
+        member = bench.member(address)
+        # A driver may take it all the same: `invalid-addresses` tells.
+        await bench.send(ENSURE, bench.fields(member, retryID=bench.new_id()))
+        if bench.can_drain:
+            await bench.drain(member)
+        await bench.deregister(member)
 
 
 @rule(BOTH_SIDES)

@@ -52,6 +52,9 @@ ADDITIONS = "docs/protocol.md#rules"
 NOT_SERVED = frozenset({404, 405, 501})
 """HTTP statuses of servers that do not have the operation."""
 
+NO_ADDRESSES = ("nonsense", "198.18.0.1", "198.18.0.1:99999")
+"""What a member may be written at, and no driver can send to."""
+
 FIRST_DELAY = timedelta(milliseconds=200)
 LONGEST_PAUSE = timedelta(seconds=5)
 """Between two attempts, also where the driver's minRetryDelayInSeconds is longer."""

@@ -16,6 +16,7 @@ from lbcf.conformance.bench import (
     DRAIN,
     ENSURE,
     LIST,
+    NO_ADDRESSES,
     OPERATIONS,
     Bench,
     Member,
@@ -37,8 +38,6 @@ _PORTS: Mapping[str, Mapping[str, object]] = {
 }
 _WHOLE_REFUSED = frozenset({400, 413})
 """HTTP statuses for a batch that is none; 413 is for one that is too large."""
-
-_BAD_ADDRESSES = ("", "nonsense", "198.18.0.1", "198.18.0.1:99999")
 
 
 @rule(OPERATIONS, presumes=ANSWERED)
@@ -237,7 +236,7 @@ async def invalid_addresses(bench: Bench) -> None:
     """EnsureBackend does not answer Succ for what is no address (advice only)."""
     taken: list[str] = []
     shown: Exchange | None = None
-    for address in _BAD_ADDRESSES:
+    for address in ("", *NO_ADDRESSES):
         member = bench.member(address)
         fields = bench.fields(member, retryID=bench.new_id())
         exchange = await bench.send(ENSURE, fields)

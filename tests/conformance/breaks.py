@@ -17,6 +17,7 @@ from tests.conformance.stages import Json, Twist, decoded
 from webhooks.memory import MemoryDriver
 from webhooks.memory_control import Control
 from webhooks.memory_members import AnyRequest, Member, Members
+from webhooks.shared.addresses import read_address
 
 
 Made = Callable[[], MemoryDriver]
@@ -255,6 +256,31 @@ class MissingIsFailure(MemoryDriver):
         if not self.members.has(request):
             raise sdk.Fail("no such member")
         return await super().deregister_backend(request)
+
+
+class Reading(MemoryDriver):
+    """Refuses what is no address, also where it is to go."""
+
+    async def ensure_backend(self, request: sdk.EnsureBackendRequest) -> Outcome:
+        """Refuse what could not be reached."""
+        _check_readable(request)
+        return await super().ensure_backend(request)
+
+    async def deregister_backend(
+        self, request: sdk.DeregisterBackendRequest
+    ) -> Outcome:
+        """Refuse what was refused."""
+        _check_readable(request)
+        return await super().deregister_backend(request)
+
+
+class ReadingToDrain(MemoryDriver):
+    """Refuses what is no address, also where it is to be drained."""
+
+    async def drain_backend(self, request: sdk.DrainBackendRequest) -> Outcome:
+        """Refuse what was refused."""
+        _check_readable(request)
+        return await super().drain_backend(request)
 
 
 class GoneForGood(MemoryDriver):
@@ -657,6 +683,16 @@ def _place(request: AnyRequest) -> str:
     return f"{request.lb_info} {request.backend_addr}"
 
 
+def _check_readable(request: AnyRequest) -> None:
+    """Refuse what is no address.
+
+    Raises:
+        Fail: it is none.
+    """
+    if read_address(request.backend_addr) is None:
+        raise sdk.Fail(f"backendAddr: {request.backend_addr!r:.60} is no IP:port")
+
+
 def _as_deregister(member: Member) -> sdk.DeregisterBackendRequest:
     """Return the request that would take the member out."""
     return sdk.DeregisterBackendRequest(
@@ -801,6 +837,8 @@ BREAKS = (
         ("deregister-unknown",),
         MissingIsFailure,
     ),
+    Break("reads what is to go", ("deregister-refused",), Reading),
+    Break("reads what is to drain", ("deregister-refused",), ReadingToDrain),
     Break("twice is failure", ("deregister-twice",), GoneForGood),
     Break(
         "unknown drain is failure",

@@ -118,6 +118,41 @@ async def answered(url: str, request: Request[Answer], **more: object) -> Json:
         await asyncio.sleep(0.05)
 
 
+async def answered_together(url: str, request: Request[Answer]) -> Json:
+    """Return what it says in the end to a batch of that one request."""
+    operation = next(name for name, kind in REQUESTS.items() if kind is type(request))
+    body = json.dumps({"items": [json.loads(render_request(request))]}).encode()
+    while True:
+        status, answer = await post(url, f"{operation}s", body)
+        assert 200 == status, answer
+        (result,) = cast("list[Json]", answer["results"])
+        if result["status"] != "Running":
+            return result
+        await asyncio.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    "address", ["node-1.example:80", "10.0.0.1", "0.0.0.0:80", "[fe80::1%eth0]:80", ""]
+)
+async def test_what_was_refused_for_its_address_can_go(rig: Rig, address: str) -> None:
+    """Alone and in a batch: it never came in, and its record waits for the Succ."""
+    before = await rig.trace()
+    ensure = msgspec.structs.replace(rig.ensure(), backend_addr=address)
+    leaving = [
+        msgspec.structs.replace(one, backend_addr=address)
+        for one in (rig.drain(), rig.deregister(), rig.deregister(drained=False))
+    ]
+    async with serving(Service(rig.make())) as url:
+        refused = await answered(url, ensure)
+        alone = [await answered(url, one) for one in leaving]
+        together = [await answered_together(url, one) for one in leaving]
+
+    assert "Fail" == refused["status"]
+    assert ["Succ"] * 6 == [one["status"] for one in (*alone, *together)]
+    assert before == await rig.trace()
+    assert [] == await rig.left()
+
+
 @those(lambda kind: kind.member_key is MemberKey.ADDRESS)
 async def test_a_record_without_a_lock_takes_no_member(rig: Rig) -> None:
     """A LoadBalancerDriver may say memberKey Record: nobody locks an address then."""

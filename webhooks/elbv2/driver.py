@@ -54,6 +54,7 @@ from webhooks.elbv2.members import Listing, Member, Outcome
 from webhooks.elbv2.parameters import check_change, parse_options
 from webhooks.elbv2.targets import Health, Standing, Target, TargetType, parse_target
 from webhooks.shared.identity import Owner, digest
+from webhooks.shared.leaving import leaving
 from webhooks.shared.outcomes import DRY_RUN, Finished
 
 
@@ -199,12 +200,17 @@ class Elbv2Driver(Driver):
         )
 
     async def _found(self, request: "AnyBackendRequest") -> tuple[LoadBalancer, Member]:
-        """Return the load balancer and the member that a request is about."""
-        target = parse_target(request.backend_addr)
+        """Return the load balancer and the member that a request is about.
+
+        Raises:
+            NotThere: the member is to leave, and there can be none at its address.
+        """
         namespace: str | None = None
         if isinstance(request, EnsureBackendRequest):
-            namespace = request.namespace
+            target, namespace = parse_target(request.backend_addr), request.namespace
             self.load_balancers.check_address(request.backend_addr, target)
+        else:
+            target = leaving(parse_target, request.backend_addr)
         balancer = await self.load_balancers.find(request.lb_info, namespace)
         member = Member(
             target,

@@ -17,8 +17,6 @@ from datetime import timedelta
 import attrs
 
 from lbcf.sdk import (
-    BackendAnswer,
-    BackendRequest,
     BackendState,
     Batch,
     Clock,
@@ -44,10 +42,10 @@ from webhooks.device.attempts import ASK_AGAIN, PATIENCE, attempt, validation
 from webhooks.device.errors import InvalidInput
 from webhooks.f5.load_balancers import LoadBalancer, LoadBalancers, parse_identity
 from webhooks.f5.members import Member, Wanted
-from webhooks.f5.names import Address
 from webhooks.f5.parameters import parse_options
 from webhooks.f5.pool import LATER, UNCOUNTED, Listed
 from webhooks.shared.batches import earliest, together
+from webhooks.shared.leaving import all_leaving, leaving
 from webhooks.shared.outcomes import DRY_RUN, Finished, Outcome
 from webhooks.shared.parameters import check_no_attributes
 
@@ -165,7 +163,7 @@ class F5Driver(Driver):
         """Disable the member; finished when no connection is left."""
         async with attempt(self.clock, request.not_after, self.patience):
             balancer = self.load_balancers.find_known(request.lb_info)
-            address = balancer.address(request.backend_addr)
+            address = leaving(balancer.address, request.backend_addr)
             if request.dry_run:
                 return DRY_RUN
             return _answer(await balancer.drain(address, request.record_id))
@@ -181,8 +179,8 @@ class F5Driver(Driver):
     ) -> Mapping[str, ItemOutcome]:
         async with attempt(self.clock, earliest(requests), self.patience) as until:
             balancer = self.load_balancers.find_known(requests[0].lb_info)
-            of = _addresses(balancer, requests)
-            return _answers(await balancer.drain_all(of, until))
+            places, gone = all_leaving(balancer.address, requests)
+            return {**gone, **_answers(await balancer.drain_all(places, until))}
 
     async def deregister_backend(
         self, request: DeregisterBackendRequest
@@ -194,7 +192,7 @@ class F5Driver(Driver):
         """
         async with attempt(self.clock, request.not_after, self.patience):
             balancer = self.load_balancers.find_known(request.lb_info)
-            address = balancer.address(request.backend_addr)
+            address = leaving(balancer.address, request.backend_addr)
             if request.dry_run:
                 return DRY_RUN
             return _answer(await balancer.deregister(address, request.record_id))
@@ -210,8 +208,8 @@ class F5Driver(Driver):
     ) -> Mapping[str, ItemOutcome]:
         async with attempt(self.clock, earliest(requests), self.patience) as until:
             balancer = self.load_balancers.find_known(requests[0].lb_info)
-            of = _addresses(balancer, requests)
-            return _answers(await balancer.deregister_all(of, until))
+            places, gone = all_leaving(balancer.address, requests)
+            return {**gone, **_answers(await balancer.deregister_all(places, until))}
 
     async def list_backends(self, request: ListBackendsRequest) -> ListBackendsAnswer:
         """List our members on the unit that is active."""
@@ -221,17 +219,6 @@ class F5Driver(Driver):
         return ListBackendsAnswer(
             epoch=listing.epoch, backends=[_listed(one) for one in listing.members]
         )
-
-
-def _addresses(
-    balancer: LoadBalancer, requests: Sequence[BackendRequest[BackendAnswer]]
-) -> Mapping[str, Address]:
-    """Return the addresses of members by record, but for those that are none."""
-    found: dict[str, Address] = {}
-    for one in requests:
-        with contextlib.suppress(InvalidInput):
-            found[one.record_id] = balancer.address(one.backend_addr)
-    return found
 
 
 def _answers(outcomes: Mapping[str, Outcome]) -> Mapping[str, ItemOutcome]:

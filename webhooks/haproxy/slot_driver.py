@@ -28,6 +28,7 @@ from webhooks.haproxy.members import parse_address
 from webhooks.haproxy.pool import STARTING, Pool
 from webhooks.haproxy.slot_pool import SlotListing, SlotPool
 from webhooks.shared.addresses import Address
+from webhooks.shared.leaving import leaving
 from webhooks.shared.outcomes import DRY_RUN
 
 
@@ -64,7 +65,7 @@ class SlotDriver(HaproxyDriver):
         """Send nothing new to the member; finished when nothing is left anywhere."""
         async with self._attempt():
             balancer = self.load_balancers.find(request.lb_info)
-            address = parse_address(request.backend_addr)
+            address = leaving(parse_address, request.backend_addr)
             if request.dry_run:
                 return DRY_RUN
             outcome = await balancer.settle(
@@ -83,7 +84,7 @@ class SlotDriver(HaproxyDriver):
         """
         async with self._attempt():
             balancer = self.load_balancers.find(request.lb_info)
-            address = parse_address(request.backend_addr)
+            address = leaving(parse_address, request.backend_addr)
             if request.dry_run:
                 return DRY_RUN
             outcome = await balancer.settle(

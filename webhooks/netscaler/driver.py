@@ -16,8 +16,6 @@ from datetime import timedelta
 import attrs
 
 from lbcf.sdk import (
-    BackendAnswer,
-    BackendRequest,
     BackendState,
     Batch,
     Clock,
@@ -57,6 +55,7 @@ from webhooks.netscaler.parameters import parse_options
 from webhooks.netscaler.replies import MemberRow
 from webhooks.shared.addresses import Address
 from webhooks.shared.batches import earliest, together
+from webhooks.shared.leaving import all_leaving, leaving
 from webhooks.shared.outcomes import DRY_RUN, Finished, Outcome
 from webhooks.shared.parameters import check_no_attributes
 
@@ -181,7 +180,7 @@ class NetscalerDriver(Driver):
         """Disable the member gracefully; finished when nothing is left on it."""
         async with attempt(self.clock, request.not_after, self.patience):
             group = self._load_balancers.find(request.lb_info)
-            address = parse_address(request.backend_addr)
+            address = leaving(parse_address, request.backend_addr)
             if request.dry_run:
                 return DRY_RUN
             until = request.drain.deadline if request.drain else None
@@ -199,12 +198,13 @@ class NetscalerDriver(Driver):
     ) -> Mapping[str, ItemOutcome]:
         async with attempt(self.clock, earliest(requests), self.patience):
             group = self._load_balancers.find(requests[0].lb_info)
+            places, gone = all_leaving(parse_address, requests)
             until = {
                 one.record_id: one.drain.deadline if one.drain else None
                 for one in requests
             }
-            done = await group.drain_all(_addresses(requests), until)
-        return _answers(done, counted=True)
+            done = await group.drain_all(places, until)
+        return {**gone, **_answers(done, counted=True)}
 
     async def deregister_backend(
         self, request: DeregisterBackendRequest
@@ -212,7 +212,7 @@ class NetscalerDriver(Driver):
         """Unbind the member; finished when the configuration is saved without it."""
         async with attempt(self.clock, request.not_after, self.patience):
             group = self._load_balancers.find(request.lb_info)
-            address = parse_address(request.backend_addr)
+            address = leaving(parse_address, request.backend_addr)
             if request.dry_run:
                 return DRY_RUN
             outcome = await group.deregister(
@@ -231,9 +231,10 @@ class NetscalerDriver(Driver):
     ) -> Mapping[str, ItemOutcome]:
         async with attempt(self.clock, earliest(requests), self.patience):
             group = self._load_balancers.find(requests[0].lb_info)
+            places, gone = all_leaving(parse_address, requests)
             drained = {one.record_id for one in requests if one.drained}
-            done = await group.deregister_all(_addresses(requests), drained)
-        return _answers(done, counted=False)
+            done = await group.deregister_all(places, drained)
+        return {**gone, **_answers(done, counted=False)}
 
     async def list_backends(self, request: ListBackendsRequest) -> ListBackendsAnswer:
         """List our members; the epoch changes with a reboot and with a failover.
@@ -249,17 +250,6 @@ class NetscalerDriver(Driver):
                 for address, (mark, row) in listing.members.items()
             ],
         )
-
-
-def _addresses(
-    requests: Sequence[BackendRequest[BackendAnswer]],
-) -> Mapping[str, Address]:
-    """Return the addresses of members by record, but for those that are none."""
-    found: dict[str, Address] = {}
-    for one in requests:
-        with contextlib.suppress(InvalidInput):
-            found[one.record_id] = parse_address(one.backend_addr)
-    return found
 
 
 def _answers(
