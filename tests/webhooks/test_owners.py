@@ -8,7 +8,15 @@ from typing import cast
 import msgspec
 import pytest
 
-from lbcf.sdk import Driver, Fail, MemberKey, Service, Succ
+from lbcf.sdk import (
+    CreateLoadBalancerRequest,
+    DeleteLoadBalancerRequest,
+    Driver,
+    Fail,
+    MemberKey,
+    Service,
+    Succ,
+)
 from lbcf.wire.driver import REQUESTS, Answer, Request, render_request
 from tests.sdk.services import Json, post, serving
 from tests.webhooks.requests import RECORD, a_list
@@ -151,6 +159,18 @@ async def test_what_was_refused_for_its_address_can_go(rig: Rig, address: str) -
     assert ["Succ"] * 6 == [one["status"] for one in (*alone, *together)]
     assert before == await rig.trace()
     assert [] == await rig.left()
+
+
+async def test_a_load_balancer_that_was_refused_can_go(rig: Rig) -> None:
+    """What its lbSpec cannot be read as was never made, and its object waits for the Succ."""
+    spec, before = {"bogus": "x"}, await rig.trace()
+    create = CreateLoadBalancerRequest(record_id=RECORD, lb_spec=spec)
+    delete = DeleteLoadBalancerRequest(record_id=RECORD, lb_info={}, lb_spec=spec)
+    async with serving(Service(rig.make())) as url:
+        said = [await answered(url, one) for one in (create, delete)]
+
+    assert ["Fail", "Succ"] == [one["status"] for one in said]
+    assert before == await rig.trace()
 
 
 @those(lambda kind: kind.member_key is MemberKey.ADDRESS)

@@ -55,6 +55,7 @@ from webhooks.envoy.fleets import Fleet, some
 from webhooks.envoy.keeper import Edit, Keeper
 from webhooks.envoy.parameters import parse_options
 from webhooks.shared.addresses import Address, read_address
+from webhooks.shared.leaving import leaving
 from webhooks.shared.outcomes import DRY_RUN
 from webhooks.shared.reach import AllowedAddresses, spelling
 from webhooks.shared.rules import why_not
@@ -279,9 +280,13 @@ class EnvoyDriver(Driver):
         not answered may have left others.
 
         Raises:
-            InvalidInput: what the request has can be read as none.
+            NotThere: it was never created, since its lbSpec cannot be read.
+            InvalidInput: what it was created as cannot be read.
         """
-        known = parse_identity(request.lb_info or request.lb_spec)
+        if request.lb_info:
+            known = parse_identity(request.lb_info)
+        else:
+            known = leaving(parse_identity, request.lb_spec)
         made = self.keeper.made_for(known.fleet, request.record_id)
         if request.lb_info or not made:
             return [known, *(one for one in made if one != known)]
