@@ -72,7 +72,7 @@ class Members:
         Raises:
             Fail: `checkSeconds` is no number.
         """
-        before = self.find(request) if self.has(request) else None
+        before = self._at(request)
         sessions = before.sessions if before else 0
         up_at = (
             self._first_check(request.parameters) if before is None else before.up_at
@@ -106,27 +106,30 @@ class Members:
         return member.state
 
     def has(self, request: AnyRequest) -> bool:
-        """Tell whether the member is there."""
-        load_balancer, name = self._key(request)
-        return name in self._members.get(load_balancer, {})
+        """Tell whether there is a member, whosever it is."""
+        return self._at(request) is not None
 
     def find(self, request: AnyRequest) -> Member:
         """Return the member.
 
         Raises:
-            NotThere: it is not on this load balancer.
+            NotThere: it is not on this load balancer, or may be another record's.
         """
-        load_balancer, name = self._key(request)
-        try:
-            return self._members[load_balancer][name]
-        except KeyError:
-            raise sdk.NotThere(f"{request.backend_addr} is not there") from None
+        member = self._at(request)
+        if member is None:
+            raise sdk.NotThere(f"{request.backend_addr} is not there")
+        # Nobody locks addresses under memberKey Record: that of another record lives on.
+        is_locked = request.member_key is not sdk.MemberKey.RECORD
+        if not is_locked and member.record_id != request.record_id:
+            other = member.record_id
+            raise sdk.NotThere(f"{request.backend_addr} is that of record {other}")
+        return member
 
     def remove(self, request: AnyRequest) -> None:
         """Take the member out and cut its sessions.
 
         Raises:
-            NotThere: it is not on this load balancer.
+            NotThere: as `find` says.
         """
         self.cut += self.find(request).sessions
         load_balancer, name = self._key(request)
@@ -138,6 +141,11 @@ class Members:
         """Forget every member, as a load balancer does that was restarted."""
         self._members.clear()
         self.epoch = self._clock.new_id()
+
+    def _at(self, request: AnyRequest) -> Member | None:
+        """Return the member that the load balancer knows by that name, if there is one."""
+        load_balancer, name = self._key(request)
+        return self._members.get(load_balancer, {}).get(name)
 
     def _key(self, request: AnyRequest) -> tuple[frozenset[tuple[str, str]], str]:
         """Return the load balancer, and what tells its members apart."""

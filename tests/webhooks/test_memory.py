@@ -63,14 +63,20 @@ class Bench:
         request = member(requests.EnsureBackendRequest, record, fields)
         return await self.call("ensureBackend", request)
 
-    async def drain(self, record: str = "r") -> answers.DrainBackendAnswer:
+    async def drain(
+        self, record: str = "r", **fields: object
+    ) -> answers.DrainBackendAnswer:
         """Drain a member."""
-        request = member(requests.DrainBackendRequest, record, {"drain": DRAIN})
+        said = {"drain": DRAIN, **fields}
+        request = member(requests.DrainBackendRequest, record, said)
         return await self.call("drainBackend", request)
 
-    async def deregister(self, record: str = "r") -> answers.BackendAnswer:
+    async def deregister(
+        self, record: str = "r", **fields: object
+    ) -> answers.BackendAnswer:
         """Deregister a member."""
-        request = member(requests.DeregisterBackendRequest, record, {"drained": True})
+        said = {"drained": True, **fields}
+        request = member(requests.DeregisterBackendRequest, record, said)
         return await self.call("deregisterBackend", request)
 
     async def list(self) -> answers.ListBackendsAnswer:
@@ -211,6 +217,21 @@ async def test_members_are_known_by_their_key(
         await bench.deregister("a")
 
         assert left == [each.record_id for each in (await bench.list()).backends]
+
+
+async def test_a_record_without_a_lock_takes_no_member(bench: Bench) -> None:
+    """A LoadBalancerDriver may say memberKey Record: what is at the address is another's."""
+    unlocked = sdk.MemberKey.RECORD
+    await bench.ensure("mine")
+
+    drained = await bench.drain("theirs", member_key=unlocked)
+    gone = await bench.deregister("theirs", member_key=unlocked)
+    (left,) = (await bench.list()).backends
+    own = await bench.deregister("mine", member_key=unlocked)
+
+    assert [Status.SUCC] * 3 == [one.status for one in (drained, gone, own)]
+    assert ("mine", sdk.BackendState.ACTIVE) == (left.record_id, left.state)
+    assert [] == list((await bench.list()).backends)
 
 
 async def test_a_restart_loses_members_and_changes_the_epoch(bench: Bench) -> None:
