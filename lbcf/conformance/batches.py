@@ -7,12 +7,11 @@ from datetime import timedelta
 from functools import partial
 from typing import cast
 
-import msgspec
-
 from lbcf.conformance.bench import FIRST_DELAY, REGISTERED, Bench, Member, rule
 from lbcf.conformance.client import read_answer
 from lbcf.conformance.concurrency import expect_restartable, followed, restart
 from lbcf.core.model.operations import BATCHED, SINGLE, Operation
+from lbcf.wire.driver import named_results
 from lbcf.wire.driver_answers import BackendResult, BatchAnswer, Status
 
 
@@ -72,8 +71,7 @@ async def _results(
         for member in members
     ]
     answer = await bench.call(BATCHED[operation], {"items": items})
-    said = msgspec.json.decode(bench.client.exchanges[-1].answer)
-    named = [one.get("recordID") for one in said["results"] if isinstance(one, dict)]
+    named = named_results(BATCHED[operation], bench.client.exchanges[-1].answer)
     asked = {member.record_id for member in members}
     for name in named:
         if name not in asked:

@@ -147,9 +147,12 @@ async def _run_rule(
     began = clock.monotonic()
     async with RecordingClient(target, clock) as client:
         bench = Bench(target, client, clock, lb_info, rule.name)
-        finding = await _finding(bench, rule)
-        exchanges = tuple(client.exchanges)
-        await bench.clean_up()
+        try:
+            finding = await _finding(bench, rule)
+            exchanges = tuple(client.exchanges)
+        finally:
+            # Also where the kit itself is wrong, or ended: members are at a real load balancer.
+            await bench.clean_up()
     seconds = clock.monotonic() - began
     if finding is None:
         return Result(rule, Outcome.PASSED, exchanges=exchanges, seconds=seconds)

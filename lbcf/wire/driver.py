@@ -37,6 +37,7 @@ __all__ = [
     "Malformed",
     "Operation",
     "Request",
+    "named_results",
     "parse_answer",
     "parse_request",
     "render_answer",
@@ -172,6 +173,16 @@ def parse_answer(operation: Operation, body: bytes) -> Answer:
     return _checked(_parse(ANSWERS[operation], body))
 
 
+def named_results(operation: Operation, body: bytes) -> list[object]:
+    """Return the recordID of each result of a batch, with those that `parse_answer` drops.
+
+    Raises:
+        Malformed: it is no list of results at all.
+    """
+    listed = _read_results(ANSWERS[operation], body)
+    return [_field(one, "recordid") for one in listed if isinstance(one, dict)]
+
+
 def _checked(answer: _A) -> _A:
     """Cut an answer's message to size.
 
@@ -238,16 +249,8 @@ def _parse_results(kind: type[Answer], body: bytes) -> Answer:
     Raises:
         Malformed: it is no list of results at all.
     """
-    try:
-        said = msgspec.json.decode(body)
-    except _UNREADABLE as error:
-        raise Malformed(f"not a valid {kind.__name__}: {_unquoted(error)}") from error
-    fields = said if isinstance(said, dict) else {}
-    listed = {name.casefold(): value for name, value in fields.items()}.get("results")
-    if not isinstance(listed, list):
-        raise Malformed(f"not a valid {kind.__name__}: `results` must be a list")
     found: dict[str, answers.BackendResult | None] = {}
-    for one in listed:
+    for one in _read_results(kind, body):
         result = _parse_result(_ITEMS[kind], one)
         if result is not None:
             known = result.record_id in found
@@ -256,6 +259,23 @@ def _parse_results(kind: type[Answer], body: bytes) -> Answer:
     if kind is answers.DrainBackendsAnswer:
         return kind(results=cast("list[answers.DrainResult]", valid))
     return answers.BackendsAnswer(results=valid)
+
+
+def _read_results(kind: type[Answer], body: bytes) -> list[object]:
+    try:
+        said = msgspec.json.decode(body)
+    except _UNREADABLE as error:
+        raise Malformed(f"not a valid {kind.__name__}: {_unquoted(error)}") from error
+    listed = _field(said, "results")
+    if not isinstance(listed, list):
+        raise Malformed(f"not a valid {kind.__name__}: `results` must be a list")
+    return listed
+
+
+def _field(said: object, name: str) -> object:
+    """Return a field whose name, in small letters, is this one; None: it is missing."""
+    fields = said if isinstance(said, dict) else {}
+    return {key.casefold(): value for key, value in fields.items()}.get(name)
 
 
 def _parse_result(kind: type[Message], said: object) -> answers.BackendResult | None:

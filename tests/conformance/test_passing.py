@@ -1,10 +1,13 @@
 """Drivers that keep to the protocol pass, each with the rules that are about it."""
 
 from datetime import timedelta
+from typing import cast
 
 import attrs
+import msgspec
 import pytest
 
+from lbcf.conformance.bench import Bench, Rule
 from lbcf.conformance.findings import Outcome
 from lbcf.conformance.kit import CATALOGUE, Unreachable, examine
 from lbcf.conformance.target import Target
@@ -15,8 +18,11 @@ from tests.conformance.plain import PlainLbcfDriver
 from tests.conformance.stages import (
     LB,
     HastyClock,
+    Json,
     Twist,
     a_target,
+    complaints,
+    decoded,
     ended,
     results_of,
     serving,
@@ -43,6 +49,44 @@ async def test_the_memory_driver_passes(member_key: MemberKey) -> None:
     assert EVERY_RULE - skipped - {"invalid-addresses"} == ended(
         results, Outcome.PASSED
     )
+
+
+async def test_answers_in_other_letter_case_pass() -> None:
+    """Field names are taken in any, as the controller takes them, in batches, too."""
+    async with a_target(MemoryDriver, Twist(answer=in_capitals)) as target:
+        results = await results_of(target)
+
+    assert {"invalid-addresses"} == set(complaints(results))
+    assert Outcome.PASSED is results["batch-items-have-results"].outcome
+
+
+def in_capitals(_name: str, body: bytes) -> bytes:
+    """Begin the protocol's field names with capital letters; whole objects keep theirs."""
+    said = _capitalized(decoded(body))
+    for name in {"Results", "Backends"} & said.keys():
+        said[name] = [_capitalized(one) for one in cast("list[Json]", said[name])]
+    return msgspec.json.encode(said)
+
+
+def _capitalized(fields: Json) -> Json:
+    return {name[0].upper() + name[1:]: value for name, value in fields.items()}
+
+
+async def test_members_go_where_the_kit_itself_fails() -> None:
+    """Nobody else would take them out of a real load balancer."""
+
+    async def fail(bench: Bench) -> None:
+        """Register a member, and be wrong."""
+        await bench.ensure(bench.member())
+        raise KeyError("results")
+
+    driver = MemoryDriver()
+    wrong = Rule("wrong", "It is wrong.", "docs/protocol.md", (), fail)
+    async with a_target(lambda: driver) as target:
+        with pytest.raises(KeyError, match="results"):
+            await examine(target, HastyClock(), [wrong])
+
+    assert [] == list(driver.members)
 
 
 async def test_a_plain_lbcf_driver_passes() -> None:
