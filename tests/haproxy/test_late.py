@@ -9,12 +9,18 @@ from typing import ClassVar
 import attrs
 import pytest
 
-from lbcf.sdk import Fail, Refusal, RetryAfter, Running, Succ
+from lbcf.sdk import BackendState, Fail, Refusal, RetryAfter, Running, Succ
 from tests.fakes.clock import VirtualClock
 from tests.haproxy.conftest import ANYWHERE, HERE
 from tests.haproxy.proxy import Haproxy
-from tests.haproxy.requests import NO_CHECK, a_deregister, an_ensure, an_identity
-from tests.webhooks.requests import RECORD
+from tests.haproxy.requests import (
+    NO_CHECK,
+    a_deregister,
+    a_drain,
+    an_ensure,
+    an_identity,
+)
+from tests.webhooks.requests import RECORD, a_list
 from webhooks.haproxy.driver import HaproxyDriver
 from webhooks.haproxy.errors import NoAnswer
 from webhooks.haproxy.load_balancers import LoadBalancers
@@ -123,6 +129,46 @@ async def ensured_with_others(driver: HaproxyDriver, lb_info: dict[str, str]) ->
         return type(said)
 
 
+async def drained(driver: HaproxyDriver, lb_info: dict[str, str]) -> object:
+    """Ask once for the drain; return the kind of the answer."""
+    try:
+        return type(await driver.drain_backend(a_drain(lb_info, address=ADDRESS)))
+    except Refusal as said:
+        return type(said)
+
+
+async def weighed(
+    driver: HaproxyDriver, lb_info: dict[str, str], weight: int
+) -> object:
+    """Ask once for the member with a weight; return the kind of the answer."""
+    parameters = NO_CHECK | {"weight": f"{weight}"}
+    try:
+        request = an_ensure(lb_info, ADDRESS, parameters=parameters)
+        return type(await driver.ensure_backend(request))
+    except Refusal as said:
+        return type(said)
+
+
+async def weighed_with_others(
+    driver: HaproxyDriver, lb_info: dict[str, str], weight: int
+) -> object:
+    """Ask once for the member with a weight, in a batch."""
+    parameters = NO_CHECK | {"weight": f"{weight}"}
+    requests = [
+        an_ensure(lb_info, ADDRESS, one, parameters) for one in (RECORD, "other")
+    ]
+    try:
+        return type((await driver.ensure_backends(requests))[RECORD])
+    except Refusal as said:
+        return type(said)
+
+
+async def states(driver: HaproxyDriver, lb_info: dict[str, str]) -> list[BackendState]:
+    """Return what the member's state is, as listBackends has it."""
+    listed = await driver.list_backends(a_list(lb_info))
+    return [one.state for one in listed.backends if one.backend_addr == ADDRESS]
+
+
 @pytest.mark.parametrize("ensure", [ensured, ensured_with_others])
 @pytest.mark.parametrize("deregister", [deregistered, deregistered_with_others])
 @pytest.mark.parametrize("restores", [False, True])
@@ -227,3 +273,91 @@ async def test_what_may_take_a_slot_yet_is_not_called_deregistered(
 
     assert [RetryAfter, Running, Running, Succ] == [given_up, meanwhile, after, at_last]
     assert resting(before) == resting(await proxy.rows("slots"))
+
+
+@pytest.mark.parametrize(("kind", "backend"), [(HaproxyDriver, "web")])
+async def test_what_may_be_served_yet_is_not_called_drained(
+    proxy: Haproxy, kind: type[HaproxyDriver], backend: str
+) -> None:
+    """An ensure was repeated with success, and its first `state ready` is late."""
+    lb_info = an_identity(proxy, backend=backend)
+    driver, clock = a_driver(kind, lb_info, "state ready", restores=False)
+    asked = [await ensured(driver, lb_info), await ensured(driver, lb_info)]
+
+    before = await drained(driver, lb_info)
+    await carry_out(proxy)
+    after = await drained(driver, lb_info)
+    clock.advance(LATE)
+    at_last = await drained(driver, lb_info)
+
+    assert [RetryAfter, Succ] == asked
+    assert [Running, Running, Succ] == [before, after, at_last]
+    assert [BackendState.DRAINING] == await states(driver, lb_info)
+
+
+async def test_what_may_come_back_served_is_not_called_drained(proxy: Haproxy) -> None:
+    """What puts a member back after a reload finds one that is there and drains."""
+    lb_info = an_identity(proxy)
+    driver, clock = a_driver(HaproxyDriver, lb_info, "", restores=True)
+    await ensured(driver, lb_info)
+    HangingApi.at = "add server"
+    await proxy.reload()
+    given_up = await ensured(driver, lb_info)
+    again = await ensured(driver, lb_info)
+
+    before = await drained(driver, lb_info)
+    await carry_out(proxy)
+    after = await drained(driver, lb_info)
+    clock.advance(LATE)
+    at_last = await drained(driver, lb_info)
+
+    assert given_up is not Succ is again
+    assert [Running, Running, Succ] == [before, after, at_last]
+    assert [BackendState.DRAINING] == await states(driver, lb_info)
+
+
+@pytest.mark.parametrize(("kind", "backend"), [(HaproxyDriver, "web")])
+async def test_what_may_be_drained_yet_is_not_called_ensured(
+    proxy: Haproxy, kind: type[HaproxyDriver], backend: str
+) -> None:
+    """It is in service meanwhile; once nothing can undo that, it is said."""
+    lb_info = an_identity(proxy, backend=backend)
+    driver, clock = a_driver(kind, lb_info, "", restores=False)
+    await ensured(driver, lb_info)
+    HangingApi.at = "state drain"
+    given_up = await drained(driver, lb_info)
+
+    before = await ensured(driver, lb_info)
+    await carry_out(proxy)
+    drains = await states(driver, lb_info)
+    after = await ensured(driver, lb_info)
+    clock.advance(LATE)
+    at_last = await ensured(driver, lb_info)
+
+    assert [RetryAfter, RetryAfter] == [given_up, before]
+    assert [BackendState.DRAINING] == drains
+    assert [RetryAfter, Succ] == [after, at_last]
+    assert BackendState.DRAINING not in await states(driver, lb_info)
+
+
+@pytest.mark.parametrize("weigh", [weighed, weighed_with_others])
+async def test_what_may_be_weighed_otherwise_yet_is_not_called_ensured(
+    proxy: Haproxy,
+    weigh: Callable[[HaproxyDriver, dict[str, str], int], Awaitable[object]],
+) -> None:
+    """The same weight may come late as often as it likes; another one may not."""
+    lb_info = an_identity(proxy)
+    driver, clock = a_driver(HaproxyDriver, lb_info, "", restores=False)
+    await ensured(driver, lb_info)
+    HangingApi.at = "weight 7"
+    asked = [await weigh(driver, lb_info, 7), await weigh(driver, lb_info, 7)]
+
+    before = await weigh(driver, lb_info, 9)
+    await carry_out(proxy)
+    after = await weigh(driver, lb_info, 9)
+    clock.advance(LATE)
+    at_last = await weigh(driver, lb_info, 9)
+
+    assert [RetryAfter, Succ] == asked
+    assert [RetryAfter, RetryAfter, Succ] == [before, after, at_last]
+    assert "9" == (await proxy.rows())[f"lbcf-{RECORD}"]["srv_uweight"]

@@ -9,13 +9,22 @@ import re
 import attrs
 
 from webhooks.haproxy.errors import InvalidInput
-from webhooks.haproxy.members import Member, MemberName, SlotName
+from webhooks.haproxy.members import NOBODY, Member, MemberName, SlotName
 from webhooks.shared.addresses import Address
 from webhooks.shared.identity import Owner, digest
 
 
 POOL = "pool-max-conn -1 pool-purge-delay 5s"
 """Without it servers added at run time open a connection per request before 3.0."""
+
+ADDS = "adds"
+"""Effect of a command: the member is there."""
+
+SERVES = "serves"
+"""Effect of a command: it may be sent requests."""
+
+LEAVES = "leaves"
+"""Effect of a command: it is sent less, or is not there."""
 
 _OWNER = re.compile(r"value=<([^/<>]+)/([0-9a-f]*)/([0-9a-f.:]+)/([0-9]+)>")
 _NUMBER = re.compile(r"value=<([0-9]+)>")
@@ -55,10 +64,18 @@ class Target:
 
 @attrs.frozen
 class Command:
-    """A line, and the answer that means it was carried out; empty: a blank answer."""
+    """What HAProxy is told.
+
+    Attributes:
+        line: that is sent.
+        success: what the answer has in it that means it was carried out; empty: the
+            answer is blank.
+        effect: what becomes of the member, be it late; of a weight, which.
+    """
 
     line: str
     success: str = ""
+    effect: str = ""
 
 
 def add(target: Target, member: Member) -> Command:
@@ -69,7 +86,8 @@ def add(target: Target, member: Member) -> Command:
         f"weight {member.options.weight}",
         POOL,
     )
-    return Command(" ".join(word for word in words if word), "New server registered.")
+    line = " ".join(word for word in words if word)
+    return Command(line, "New server registered.", ADDS)
 
 
 def probe(target: Target) -> Command:
@@ -101,38 +119,40 @@ def serve(target: Target, *, check: bool, fresh: bool, passed: bool = False) -> 
         words += [f"set server {target} health down"] if fresh and not passed else []
     if fresh and target.cookie:
         words.insert(0, f"enable dynamic-cookie backend {target.backend}")
-    return Command(";".join(words))
+    return Command(";".join(words), effect=SERVES)
 
 
 def weigh(target: Target, weight: int) -> Command:
     """Set the weight, 0 to 256."""
-    return Command(f"set server {target} weight {weight}")
+    line = f"set server {target} weight {weight}"
+    return Command(line, effect=f"weight {weight}")
 
 
 def watch(target: Target) -> Command:
     """Switch on the health check that a server was added with."""
-    return Command(f"enable health {target}")
+    return Command(f"enable health {target}", effect=SERVES)
 
 
 def drain(target: Target) -> Command:
     """Let in nobody new but persistent clients."""
-    return Command(f"set server {target} state drain")
+    return Command(f"set server {target} state drain", effect=LEAVES)
 
 
 def rest(target: Target) -> Command:
     """Let in nobody new at all; what is established goes on."""
-    return Command(f"set server {target} state maint")
+    return Command(f"set server {target} state maint", effect=LEAVES)
 
 
 def cut(target: Target) -> Command:
     """End what is established: requests in flight fail."""
-    return Command(f"shutdown sessions server {target}")
+    return Command(f"shutdown sessions server {target}", effect=LEAVES)
 
 
 def move(target: Target, address: Address) -> Command:
     """Give a slot that rests another address; idle connections to the old one end."""
     to = f"{address.ip} port {address.port}"
-    return Command(f"set server {target} addr {to}", "changed from")
+    effect = LEAVES if address == NOBODY else ADDS
+    return Command(f"set server {target} addr {to}", "changed from", effect)
 
 
 def note_owner(target: Target, owner: Owner, address: Address) -> Command:
@@ -186,9 +206,10 @@ def loosen(target: Target) -> Command:
     that goes back to the pool, and keeps the server from being deleted for 15 to 25 s
     (measured on HAProxy 2.6.12): so the server enters maintenance once more.
     """
-    return Command(f"set server {target} state drain;set server {target} state maint")
+    line = f"set server {target} state drain;set server {target} state maint"
+    return Command(line, effect=LEAVES)
 
 
 def delete(target: Target) -> Command:
     """Take the server out; it must be in maintenance and unused."""
-    return Command(f"del server {target}", "Server deleted.")
+    return Command(f"del server {target}", "Server deleted.", LEAVES)

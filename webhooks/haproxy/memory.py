@@ -5,8 +5,8 @@ driver stores nothing; but as long as its process lives, it knows what it added.
 `restoring` puts that back.
 
 With `--restore` alone members are remembered. Noted always are the options that a member was
-added with, which HAProxy does not tell, and lines that bring a member in and were given up:
-until these are too old, its deregistration is not finished.
+added with, which HAProxy does not tell, and lines that were given up: until these are too
+old, nothing that they would undo is called done.
 
 A member is remembered once it was read as it should be, and forgotten before the first
 command of its deregistration is sent. So what was deregistered is never put back. That
@@ -24,7 +24,7 @@ import attrs
 
 from lbcf.sdk import Clock, SystemClock
 from webhooks.haproxy import commands
-from webhooks.haproxy.commands import Target
+from webhooks.haproxy.commands import ADDS, LEAVES, SERVES, Target
 from webhooks.haproxy.errors import NoAnswer
 from webhooks.haproxy.members import Member
 from webhooks.haproxy.replies import Generation, Server, Snapshot
@@ -38,6 +38,13 @@ LATE = timedelta(seconds=10)
 """A command that was not answered in time may take effect so long after HAProxy has answered
 anything again, and no longer. Each comes over a connection of its own, and HAProxy's threads
 take these in any order (seen on HAProxy 2.6.12)."""
+
+
+Key = tuple[str, str]
+"""Backend and name of the server; of a member that has a slot, its address."""
+
+Sent = tuple[Key, str]
+"""Whom a command is about, and what its effect is."""
 
 
 @attrs.frozen
@@ -68,27 +75,29 @@ class Registered:
         )
         return f"{added};{served.line}"
 
+    @property
+    def effects(self) -> Sequence[Sent]:
+        """Return what these commands do, be it to a member that is there."""
+        key = key_of(self.target)
+        return [(key, ADDS), (key, LEAVES if self.draining else SERVES)]
+
     def _drained(self, check: bool) -> Sequence[str]:
         """Return the commands that leave it to its persistent clients."""
         watched = [commands.watch(self.target).line] if check else []
         return [*watched, commands.drain(self.target).line]
 
 
-Key = tuple[str, str]
-"""Backend and name of the server; of a slot, the address in place of its name."""
-
-
 @attrs.define(eq=False)
 class _Line:
-    """A line, or several, that brings members in and was given up without an answer.
+    """A line, or several, that was given up without an answer.
 
     Attributes:
-        members: whom.
+        effects: of its commands.
         until: monotonic seconds at which it is too old to take effect; None: HAProxy has
             answered nothing since, and may hang still.
     """
 
-    members: Collection[Key]
+    effects: Collection[Sent]
     until: float | None = None
 
 
@@ -170,7 +179,8 @@ class Memory:
         if generation != self._added_to:
             self._added, self._added_to = {}, generation
         key = key_of(target)
-        before = self._added.get(key, frozenset()) if self.may_return(key) else ()
+        may_come = ADDS in self.late(key)
+        before = self._added.get(key, frozenset()) if may_come else ()
         self._added[key] = frozenset({*before, options})
 
     def added(self, target: Target, options: str) -> None:
@@ -256,12 +266,12 @@ class Memory:
         return [one for key, one in self._members.items() if key[0] == backend]
 
     @contextmanager
-    def sending(self, members: Collection[Key]) -> Iterator[None]:
-        """Send what brings members in; note them if it is given up without an answer."""
+    def sending(self, effects: Collection[Sent]) -> Iterator[None]:
+        """Send what has these effects; note them if it is given up without an answer."""
         try:
             yield
         except (NoAnswer, asyncio.CancelledError):
-            self._late.append(_Line(members))
+            self._late.append(_Line(effects))
             raise
 
     def heard(self) -> None:
@@ -271,12 +281,15 @@ class Memory:
             line.until = line.until or now + LATE.total_seconds()
         self._late = [one for one in self._late if one.until and one.until > now]
 
-    def may_return(self, member: Key) -> bool:
-        """Tell whether a line that was not answered may bring a member in yet."""
+    def late(self, member: Key) -> frozenset[str]:
+        """Return what lines that were not answered may do to a member yet."""
         now = self.clock.monotonic()
-        return any(
-            member in line.members and (line.until is None or line.until > now)
+        return frozenset(
+            effect
             for line in self._late
+            if line.until is None or line.until > now
+            for key, effect in line.effects
+            if key == member
         )
 
 

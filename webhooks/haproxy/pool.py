@@ -8,14 +8,14 @@ a step concludes was always read after the last change, from one process.
 import asyncio
 import contextlib
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import timedelta
 from typing import cast
 
 import attrs
 
 from webhooks.haproxy import commands, decisions
-from webhooks.haproxy.commands import Command, Target
+from webhooks.haproxy.commands import ADDS, SERVES, Command, Target
 from webhooks.haproxy.errors import (
     AddressConflict,
     NoCookie,
@@ -25,10 +25,11 @@ from webhooks.haproxy.errors import (
     OptionConflict,
     ServerExists,
     StillConnected,
+    Uncertain,
     Unsettled,
 )
 from webhooks.haproxy.members import Member, MemberName
-from webhooks.haproxy.memory import Key, key_of
+from webhooks.haproxy.memory import Key, Sent, key_of
 from webhooks.haproxy.replies import Generation, Server, Snapshot
 from webhooks.haproxy.restoring import restore
 from webhooks.haproxy.runtime_api import RuntimeApi
@@ -51,6 +52,9 @@ GONE = Finished("the backend is gone")
 
 STARTING = "waits for its first health checks to pass"
 """The note on a member that is put into service and is sent nothing yet."""
+
+MAY_COME = "HAProxy hung at an earlier command for it, and may carry that out yet"
+"""The note on what is as it should be, and may be undone."""
 
 Wanted = tuple[Member, str | None]
 """What a member is to be like, and the fixed options that it was added with, if known."""
@@ -130,6 +134,7 @@ class Pool:
             AddressConflict, OptionConflict: the member is there and is another one.
             NoSuchBackend: there is nothing to be a member of.
             Unsettled: it does not stay as it was put.
+            Uncertain: it is in service, and what was given up before may undo that.
         """
         target = Target(self.backend, wanted.name, self.cookies)
         for _ in range(MOST_STEPS):
@@ -142,6 +147,8 @@ class Pool:
                     continue
                 if server is not None:
                     self._remember(target, wanted, server)
+                if not self._stays(target, wanted):
+                    raise Uncertain(f"{target}: {MAY_COME}")
                 if server is not None and server.held_back:
                     return Finished(STARTING)
                 return Finished()
@@ -171,7 +178,8 @@ class Pool:
                 self._note_options(target, member)
             if command is None and server is not None:
                 self._remember(target, member, server)
-                done[member.name] = STARTING if server.held_back else ""
+                if self._stays(target, member):
+                    done[member.name] = STARTING if server.held_back else ""
             return command
 
         await self._bring_on(list(wanted), next_command)
@@ -191,7 +199,7 @@ class Pool:
         def next_command(target: Target, server: Server | None) -> Command | None:
             if server is not None:
                 return decisions.next_to_deregister(target, server)
-            if not self.api.memory.may_return(key_of(target)):
+            if ADDS not in self.api.memory.late(key_of(target)):
                 done[cast("MemberName", target.name)] = ""
             return None
 
@@ -207,7 +215,7 @@ class Pool:
         before: Mapping[MemberName, Command] = {}
         left = list(names)
         for _ in range(MOST_STEPS):
-            steps, added = dict[MemberName, Command](), list[Key]()
+            steps, effects = dict[MemberName, Command](), list[Sent]()
             async with self.api.turn():
                 snapshot = await self._snapshot()
                 for name in left:
@@ -217,17 +225,18 @@ class Pool:
                         command = next_command(target, server)
                         if command is not None and command != before.get(name):
                             steps[name] = command
-                            added += [key_of(target)] if server is None else []
+                            effects.append((key_of(target), command.effect))
                 if not steps:
                     return
-                with self.api.memory.sending(added):
+                with self.api.memory.sending(effects):
                     await self.api.change_all(list(steps.values()))
             before, left = steps, list(steps)
 
     async def drain(self, name: MemberName) -> Outcome:
         """Stop new traffic, and tell what is left; gone members have nothing left."""
         target = Target(self.backend, name)
-        return await until_quiet(lambda: self._drain_step(target))
+        outcome = await until_quiet(lambda: self._drain_step(target))
+        return self.settled(outcome, key_of(target), {SERVES})
 
     async def _drain_step(self, target: Target) -> Outcome | None:
         """Drain one step further; None: drained, and nothing was left on it now."""
@@ -243,7 +252,7 @@ class Pool:
                 return Unfinished(left, note)
             self.api.memory.drain(target)
             if command:
-                await self._change(command)
+                await self._change(target, command)
             left = await self.api.load(self.backend, server) or 0
         return Unfinished(left, "requests are in progress") if left else None
 
@@ -255,16 +264,15 @@ class Pool:
         target = Target(self.backend, name)
         self.api.memory.leave(target)
         outcome = await self._deregister(target, may_cut=may_cut)
-        return self.settled(outcome, key_of(target))
+        return self.settled(outcome, key_of(target), {ADDS})
 
-    def settled(self, outcome: Outcome, member: Key) -> Outcome:
-        """Return what has become of a deregistration while the member may come back."""
-        if isinstance(outcome, Finished) and self.api.memory.may_return(member):
-            note = (
-                "HAProxy hung while it was put back after a reload or added, and may do "
-                "it yet"
-            )
-            return Unfinished(0, note)
+    def settled(
+        self, outcome: Outcome, member: Key, undoing: Collection[str]
+    ) -> Outcome:
+        """Return what has become of an operation that late effects may undo."""
+        stays = self.api.memory.late(member).isdisjoint(undoing)
+        if isinstance(outcome, Finished) and not stays:
+            return Unfinished(0, MAY_COME)
         return outcome
 
     async def _deregister(self, target: Target, *, may_cut: bool) -> Outcome:
@@ -275,7 +283,8 @@ class Pool:
                     server = await self._server(target)
                     if server is None:
                         return Finished()
-                    await self._change(decisions.next_to_deregister(target, server))
+                    command = decisions.next_to_deregister(target, server)
+                    await self._change(target, command)
             except NoSuchBackend:
                 return GONE
             except StillConnected:
@@ -293,7 +302,7 @@ class Pool:
             left = await self.api.load(self.backend, server)
             command = decisions.next_to_detach(target, left or 0, may_cut=may_cut)
             if command is not None:
-                await self._change(command)
+                await self._change(target, command)
 
     async def _attached(self, target: Target) -> Outcome:
         """Tell what still keeps a member from being taken out."""
@@ -337,6 +346,14 @@ class Pool:
     def _remember(self, target: Target, member: Member, server: Server) -> None:
         self.api.memory.register(target, member, server, self.api.generation)
 
+    def _stays(self, target: Target, member: Member) -> bool:
+        """Tell whether nothing that was given up may undo what a member is now.
+
+        A drain, or another weight, that comes late would do so at the same epoch.
+        """
+        weight = commands.weigh(target, member.options.weight).effect
+        return self.api.memory.late(key_of(target)) <= {ADDS, SERVES, weight}
+
     def _added_with(self, target: Target, told: str | None) -> frozenset[str]:
         return self.api.memory.added_with(target, self.api.generation, told)
 
@@ -348,22 +365,21 @@ class Pool:
     ) -> None:
         """Carry out a command that brings a member nearer to service."""
         if server is not None:
-            await self._change(command)
+            await self._change(target, command)
             return
         self._note_options(target, member)
-        with self.api.memory.sending([key_of(target)]):
-            is_new = await self._change(command)
-        if is_new:
+        if await self._change(target, command):
             self.api.memory.added(target, member.options.fixed)
 
-    async def _change(self, command: Command) -> bool:
+    async def _change(self, target: Target, command: Command) -> bool:
         """Carry out a command; one that came too late is found by the next reading.
 
         Returns:
             Whether it was carried out.
         """
         try:
-            await self.api.change(command)
+            with self.api.memory.sending([(key_of(target), command.effect)]):
+                await self.api.change(command)
         except (ServerExists, NoSuchServer, NotInMaintenance):
             return False
         return True

@@ -19,7 +19,7 @@ import structlog
 
 from webhooks.haproxy.connection import longest_line
 from webhooks.haproxy.errors import HaproxyError, NoAnswer, Unreachable
-from webhooks.haproxy.memory import Registered, key_of, lines
+from webhooks.haproxy.memory import Registered, lines
 from webhooks.haproxy.runtime_api import RuntimeApi
 
 
@@ -110,12 +110,12 @@ async def _send(api: RuntimeApi, members: Sequence[Registered]) -> str:
     """Put members back; return the last answer.
 
     A line may have been carried out, or may be yet, although nobody saw its answer:
-    until that is over no deregistration of its members is called finished.
+    until that is over no drain or deregistration of its members is called finished.
     """
     answer = ""
     batches = lines(members, longest_line(api.endpoint))
     for line, batch in batches.items():
-        with api.memory.sending([key_of(one.target) for one in batch]):
+        with api.memory.sending([sent for one in batch for sent in one.effects]):
             answer = await api.ask(line)
     return answer
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from webhooks.haproxy import commands, decisions, slots
-from webhooks.haproxy.commands import Target
+from webhooks.haproxy.commands import ADDS, Target
 from webhooks.haproxy.errors import NoSlots, NoSuchBackend, Unsettled
 from webhooks.haproxy.memory import Key
 from webhooks.haproxy.pool import (
@@ -109,7 +109,7 @@ class SlotPool:
                     return _ensured(slot)
                 # An address that comes late takes the slot, and service that comes late
                 # opens it, whoever has it then.
-                with self.pool.api.memory.sending([self._key(address)]):
+                with self.pool.api.memory.sending([(self._key(address), ADDS)]):
                     await self.pool.api.change(command)
         raise Unsettled(
             f"{address} did not come into service in {MOST_STEPS} steps: does somebody "
@@ -150,7 +150,7 @@ class SlotPool:
         outcome = await self._deregister(
             address, record_id, locked=locked, may_cut=may_cut
         )
-        return self.pool.settled(outcome, self._key(address))
+        return self.pool.settled(outcome, self._key(address), {ADDS})
 
     async def _deregister(
         self, address: Address, record_id: str, *, locked: bool, may_cut: bool
@@ -203,7 +203,7 @@ class SlotPool:
 
         A slot without a check would be sent requests, which nobody answers there.
         """
-        if not self.pool.api.memory.may_return(self._key(address)):
+        if not self.pool.api.memory.late(self._key(address)):
             return
         for slot in found:
             if slot.is_at(FREE) and not slot.server.in_maintenance:
