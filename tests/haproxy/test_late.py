@@ -9,7 +9,15 @@ from typing import ClassVar
 import attrs
 import pytest
 
-from lbcf.sdk import BackendState, Fail, Refusal, RetryAfter, Running, Succ
+from lbcf.sdk import (
+    BackendState,
+    EnsureLoadBalancerRequest,
+    Fail,
+    Refusal,
+    RetryAfter,
+    Running,
+    Succ,
+)
 from tests.fakes.clock import VirtualClock
 from tests.haproxy.conftest import ANYWHERE, HERE
 from tests.haproxy.proxy import Haproxy
@@ -28,11 +36,15 @@ from webhooks.haproxy.memory import LATE
 from webhooks.haproxy.replies import FORCED_MAINTENANCE
 from webhooks.haproxy.runtime_api import RuntimeApi
 from webhooks.haproxy.slot_driver import SlotDriver
+from webhooks.haproxy.slots import FREE
 
 
 pytestmark = pytest.mark.haproxy
 
 ADDRESS = "127.0.1.1:80"
+
+NEXT = "127.0.1.2:80"
+"""Where the next member is."""
 
 Ask = Callable[[HaproxyDriver, dict[str, str]], Awaitable[object]]
 """Asks for one thing once; returns the kind of the answer."""
@@ -275,7 +287,9 @@ async def test_what_may_take_a_slot_yet_is_not_called_deregistered(
     assert resting(before) == resting(await proxy.rows("slots"))
 
 
-@pytest.mark.parametrize(("kind", "backend"), [(HaproxyDriver, "web")])
+@pytest.mark.parametrize(
+    ("kind", "backend"), [(HaproxyDriver, "web"), (SlotDriver, "slots")]
+)
 async def test_what_may_be_served_yet_is_not_called_drained(
     proxy: Haproxy, kind: type[HaproxyDriver], backend: str
 ) -> None:
@@ -316,7 +330,9 @@ async def test_what_may_come_back_served_is_not_called_drained(proxy: Haproxy) -
     assert [BackendState.DRAINING] == await states(driver, lb_info)
 
 
-@pytest.mark.parametrize(("kind", "backend"), [(HaproxyDriver, "web")])
+@pytest.mark.parametrize(
+    ("kind", "backend"), [(HaproxyDriver, "web"), (SlotDriver, "slots")]
+)
 async def test_what_may_be_drained_yet_is_not_called_ensured(
     proxy: Haproxy, kind: type[HaproxyDriver], backend: str
 ) -> None:
@@ -361,3 +377,101 @@ async def test_what_may_be_weighed_otherwise_yet_is_not_called_ensured(
     assert [RetryAfter, Succ] == asked
     assert [RetryAfter, RetryAfter, Succ] == [before, after, at_last]
     assert "9" == (await proxy.rows())[f"lbcf-{RECORD}"]["srv_uweight"]
+
+
+async def next_ensured(driver: HaproxyDriver, lb_info: dict[str, str]) -> object:
+    """Ask once for another member in slots; return the kind of the answer."""
+    try:
+        request = an_ensure(lb_info, NEXT, "next", parameters={})
+        return type(await driver.ensure_backend(request))
+    except Refusal as said:
+        return type(said)
+
+
+async def members_of(driver: HaproxyDriver, lb_info: dict[str, str]) -> list[str]:
+    """Return where members in slots are, and whether nobody is let in to them."""
+    listed = await driver.list_backends(a_list(lb_info))
+    return [
+        f"{one.backend_addr} {one.reason if one.reason in {'MAINT', 'DRAIN'} else ''}"
+        for one in listed.backends
+    ]
+
+
+@pytest.mark.parametrize("at", ["state drain", "state maint", f" addr {FREE.ip} port"])
+async def test_what_frees_a_slot_late_does_not_hit_the_next_member(
+    proxy: Haproxy, at: str
+) -> None:
+    """The slot is given to nobody, and the deregistration not finished, until then."""
+    lb_info = an_identity(proxy, backend="slots")
+    driver, clock = a_driver(SlotDriver, lb_info, "", restores=False)
+    await ensured(driver, lb_info)
+    HangingApi.at = at
+    await drained(driver, lb_info)
+    await deregistered(driver, lb_info)
+
+    before = await deregistered(driver, lb_info)
+    comes = await next_ensured(driver, lb_info)
+    await carry_out(proxy)
+    members = await members_of(driver, lb_info)
+    clock.advance(LATE)
+    at_last = await deregistered(driver, lb_info)
+
+    assert [Running, Succ, Succ] == [before, comes, at_last]
+    assert [f"{NEXT} "] == members
+
+
+@pytest.mark.parametrize("at", [f" addr {ADDRESS.partition(':')[0]}", "state ready"])
+async def test_what_takes_a_slot_late_does_not_hit_the_next_member(
+    proxy: Haproxy, at: str
+) -> None:
+    """An address that comes late would displace it, and service would undo its drain."""
+    lb_info = an_identity(proxy, backend="slots")
+    driver, _ = a_driver(SlotDriver, lb_info, at, restores=False)
+    await ensured(driver, lb_info)
+    await deregistered(driver, lb_info)
+    comes = await next_ensured(driver, lb_info)
+    drains = await driver.drain_backend(a_drain(lb_info, "next", NEXT))
+    await carry_out(proxy)
+
+    assert comes is Succ
+    assert isinstance(drains, Succ)
+    assert f"{NEXT} DRAIN" in await members_of(driver, lb_info)
+
+
+async def test_a_member_is_asked_for_again_in_the_slot_that_it_may_take(
+    proxy: Haproxy,
+) -> None:
+    """Another slot that has become free meanwhile would be its second one."""
+    lb_info = an_identity(proxy, backend="slots")
+    driver, _ = a_driver(SlotDriver, lb_info, "", restores=False)
+    await next_ensured(driver, lb_info)
+    HangingApi.at = f" addr {ADDRESS.partition(':')[0]}"
+    given_up = await ensured(driver, lb_info)
+    gone = a_deregister(lb_info, "next", address=NEXT, drained=False)
+    await driver.deregister_backend(gone)
+
+    again = await ensured(driver, lb_info)
+    await carry_out(proxy)
+
+    assert [RetryAfter, Succ] == [given_up, again]
+    assert [f"{ADDRESS} "] == await members_of(driver, lb_info)
+
+
+async def test_nobody_gets_a_slot_while_each_may_be_hit(proxy: Haproxy) -> None:
+    """What looks whether slots can be changed may be given up, too: it rests one."""
+    lb_info = an_identity(proxy, backend="slots")
+    driver, clock = a_driver(SlotDriver, lb_info, "", restores=False)
+    HangingApi.at = "state maint"
+    with pytest.raises(RetryAfter):
+        await driver.ensure_load_balancer(
+            EnsureLoadBalancerRequest(record_id=RECORD, lb_info=lb_info)
+        )
+    for name in ("lbcf.2", "lbcf.3"):
+        await proxy.ask(f"set server slots/{name} addr 127.0.1.7 port 80")
+
+    before = await next_ensured(driver, lb_info)
+    clock.advance(LATE)
+    await driver.list_backends(a_list(lb_info))
+    at_last = await next_ensured(driver, lb_info)
+
+    assert [RetryAfter, Succ] == [before, at_last]

@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 import attrs
 
 from webhooks.haproxy import commands, decisions, slots
-from webhooks.haproxy.commands import ADDS, Target
-from webhooks.haproxy.errors import NoSlots, NoSuchBackend, Unsettled
-from webhooks.haproxy.memory import Key
+from webhooks.haproxy.commands import LEAVES, Command, Target
+from webhooks.haproxy.errors import NoSlots, NoSuchBackend, Uncertain, Unsettled
+from webhooks.haproxy.memory import Key, key_of
 from webhooks.haproxy.pool import (
     BETWEEN_DELETIONS,
     GONE,
+    MAY_COME,
     MOST_STEPS,
     STARTING,
     Pool,
@@ -73,7 +74,7 @@ class SlotPool:
                 )
             free = slots.at(found, FREE)
             if free is not None and free.server.in_maintenance:
-                await self.pool.api.change(commands.rest(free.target))
+                await self._change(free, commands.rest(free.target), FREE)
 
     async def ensure(self, address: Address, owner: Owner) -> Outcome:
         """Put the member into full service.
@@ -89,28 +90,31 @@ class SlotPool:
             SlotOwned: the slot is that of another record.
             NoSuchBackend: there is nothing to be a member of.
             Unsettled: it does not stay as it was put.
+            Uncertain: commands that were given up before may undo that, or hit each slot
+                that is free.
         """
         noted: set[Target] = set()
         for _ in range(MOST_STEPS):
             async with self.pool.api.turn():
                 found = self._slots(await self._snapshot())
-                slot = slots.slot_for(found, address)
+                unsafe = self._unsafe(found, address)
+                slot = slots.slot_for(found, address, unsafe)
                 written = await self._owner(slot, address)
                 note = slots.next_to_own(slot, address, owner, written)
                 if note is not None:
                     if slot.is_at(address) and slot.target in noted:
                         await self._note_displaced()
-                    await self.pool.api.change(note)
+                    await self._change(slot, note, address)
                     noted.add(slot.target)
                     if not slot.is_at(address) and not await self._is_free(slot):
                         continue  # another process was quicker
                 command = slots.next_to_ensure(slot, address)
-                if command is None:
+                if command is not None:
+                    await self._change(slot, command, address)
+                elif slot.target in unsafe:
+                    raise Uncertain(f"{address} in {slot.target}: {MAY_COME}")
+                else:
                     return _ensured(slot)
-                # An address that comes late takes the slot, and service that comes late
-                # opens it, whoever has it then.
-                with self.pool.api.memory.sending([(self._key(address), ADDS)]):
-                    await self.pool.api.change(command)
         raise Unsettled(
             f"{address} did not come into service in {MOST_STEPS} steps: does somebody "
             "else change its slot?"
@@ -118,9 +122,10 @@ class SlotPool:
 
     async def drain(self, address: Address, record_id: str, *, locked: bool) -> Outcome:
         """Stop new traffic, and tell what is left; gone members have nothing left."""
-        return await until_quiet(
+        outcome = await until_quiet(
             lambda: self._drain_step(address, record_id, locked=locked)
         )
+        return self.pool.settled(outcome, self._key(address), {str(address)})
 
     async def _drain_step(
         self, address: Address, record_id: str, *, locked: bool
@@ -139,7 +144,7 @@ class SlotPool:
                 note = "serves until another member has passed its first checks"
                 return Unfinished(await self._left(slot), note)
             if command:
-                await self.pool.api.change(command)
+                await self._change(slot, command, address)
             left = await self._left(slot)
         return Unfinished(left, "requests are in progress") if left else None
 
@@ -150,12 +155,13 @@ class SlotPool:
         outcome = await self._deregister(
             address, record_id, locked=locked, may_cut=may_cut
         )
-        return self.pool.settled(outcome, self._key(address), {ADDS})
+        undoing = {str(address), LEAVES}
+        return self.pool.settled(outcome, self._key(address), undoing)
 
     async def _deregister(
         self, address: Address, record_id: str, *, locked: bool, may_cut: bool
     ) -> Outcome:
-        """Free a slot that no line which was given up gives its address again."""
+        """Free a slot, whatever lines that were given up may do to it yet."""
         left = 0
         try:
             for _ in range(MOST_STEPS):
@@ -171,7 +177,7 @@ class SlotPool:
                     left = await self._left(slot)
                     command = slots.next_to_deregister(slot, left, may_cut=may_cut)
                     if command is not None:
-                        await self.pool.api.change(command)
+                        await self._change(slot, command, address)
                 if left:
                     await asyncio.sleep(BETWEEN_DELETIONS.total_seconds())
         except NoSuchBackend:
@@ -207,7 +213,28 @@ class SlotPool:
             return
         for slot in found:
             if slot.is_at(FREE) and not slot.server.in_maintenance:
-                await self.pool.api.change(commands.rest(slot.target))
+                await self._change(slot, commands.rest(slot.target), address)
+
+    async def _change(self, slot: Slot, command: Command, address: Address) -> None:
+        """Carry out a command for the member at an address.
+
+        One that comes late hits the slot, whoever has it then: it gives the slot another
+        address, or none, opens it, or keeps requests from it.
+        """
+        effect = LEAVES if command.effect == LEAVES else str(address)
+        sent = [(key_of(slot.target), effect), (self._key(address), effect)]
+        with self.pool.api.memory.sending(sent):
+            await self.pool.api.change(command)
+
+    def _unsafe(self, found: Sequence[Slot], address: Address) -> set[Target]:
+        """Return the slots that lines which were given up make unfit for a member.
+
+        Its own, which bring it in, may come late to the slot that they were for, and
+        to no other one: it would have two.
+        """
+        late = self.pool.api.memory.late
+        own = late(self._key(address)) - {LEAVES}
+        return {slot.target for slot in found if late(key_of(slot.target)) != own}
 
     def _key(self, address: Address) -> Key:
         return self.pool.backend, str(address)

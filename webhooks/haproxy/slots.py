@@ -12,13 +12,13 @@ Members are told apart by their addresses; whose record one stands for is in a v
 of the HAProxy process (`commands.note_owner`). A slot that nobody has is at `FREE`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import attrs
 
 from webhooks.haproxy import commands, decisions
 from webhooks.haproxy.commands import Command, Target
-from webhooks.haproxy.errors import SlotOwned, SlotsTaken
+from webhooks.haproxy.errors import SlotOwned, SlotsTaken, Uncertain
 from webhooks.haproxy.members import NOBODY, SlotName
 from webhooks.haproxy.replies import (
     CHECK_CONFIGURED,
@@ -63,13 +63,28 @@ def at(slots: Sequence[Slot], address: Address) -> Slot | None:
     return next((slot for slot in slots if slot.is_at(address)), None)
 
 
-def slot_for(slots: Sequence[Slot], address: Address) -> Slot:
+def slot_for(
+    slots: Sequence[Slot], address: Address, unsafe: Collection[Target]
+) -> Slot:
     """Return the slot that a member has, else a free one.
+
+    Args:
+        slots: all of them.
+        address: of the member.
+        unsafe: those that commands may hit yet which HAProxy was sent for another one.
 
     Raises:
         SlotsTaken: none is free.
+        Uncertain: none of those that are free is safe yet.
     """
-    found = at(slots, address) or at(slots, FREE)
+    free = [slot for slot in slots if slot.is_at(FREE)]
+    safe = (slot for slot in free if slot.target not in unsafe)
+    found = at(slots, address) or next(safe, None)
+    if found is None and free:
+        raise Uncertain(
+            f"no slot is free for {address} yet: HAProxy hung at earlier commands for "
+            "those that nobody has, and may carry these out yet"
+        )
     if found is None:
         raise SlotsTaken(
             f"no slot is free for {address}, all {len(slots)} are taken: let the "
