@@ -2,16 +2,19 @@
 
 import contextlib
 
+from collections.abc import Callable
+
 import hypothesis
 import pytest
 
 from hypothesis import strategies
 
 from webhooks.haproxy.endpoints import AllowedEndpoints, parse_endpoint
-from webhooks.haproxy.errors import InvalidInput
+from webhooks.haproxy.errors import InvalidInput, Unreadable
 from webhooks.haproxy.load_balancers import parse_identity
 from webhooks.haproxy.members import parse_address
 from webhooks.haproxy.parameters import Options, parse_options
+from webhooks.haproxy.replies import parse_cookie, parse_loads, parse_process
 
 
 DEFAULT_CHECK = "check inter 2s downinter 200ms rise 1 fall 3"
@@ -178,3 +181,20 @@ def test_not_endlessly_many_sockets() -> None:
     sockets = ",".join(f"/run/{number}.sock" for number in range(17))
     with pytest.raises(InvalidInput, match="17 are more than 16"):
         parse_identity({"sockets": sockets, "backend": "web"})
+
+
+def test_a_number_without_end_cannot_be_read() -> None:
+    """Python takes none of more than 4,300 digits."""
+    with pytest.raises(Unreadable, match="Pid in `show info` is not a number"):
+        parse_process(f"Pid: {'9' * 5000}\nStart_time_sec: 1\nStopping: 0\n")
+
+
+@pytest.mark.parametrize("parse", [parse_loads, parse_cookie])
+def test_a_field_without_end_cannot_be_read(
+    parse: Callable[[str, str], object],
+) -> None:
+    """Python's tables have no field of more than 128 KiB."""
+    cell = "x" * 200_000
+    table = f"# pxname,svname,scur,qcur,type,cookie\nweb,{cell},1,1,2,SRV\n"
+    with pytest.raises(Unreadable, match="`show stat` cannot be read"):
+        parse(table, "web")

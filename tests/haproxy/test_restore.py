@@ -2,11 +2,14 @@
 
 import asyncio
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from datetime import timedelta
+from typing import ClassVar
 
 import attrs
 import pytest
+
+from structlog.testing import capture_logs
 
 from lbcf.sdk import (
     CreateLoadBalancerRequest,
@@ -17,7 +20,7 @@ from lbcf.sdk import (
     Succ,
 )
 from tests.fakes.clock import VirtualClock
-from tests.haproxy.conftest import ANYWHERE, HERE, StartServer, patient
+from tests.haproxy.conftest import ANYWHERE, HERE, StartProxy, StartServer, patient
 from tests.haproxy.driver_process import HERE as LOOPBACK
 from tests.haproxy.driver_process import serving
 from tests.haproxy.proxy import Haproxy
@@ -321,6 +324,54 @@ class HangingApi(RuntimeApi):
         if line.count("add server") and self.memory.generation is not None:
             raise NoAnswer("HAProxy hangs")
         return await super().ask(line)
+
+
+@attrs.define(eq=False)
+class BrokenApi(RuntimeApi):
+    """The client of a real HAProxy which breaks down at the next look.
+
+    Attributes:
+        breaks: where, and how; None: no more.
+    """
+
+    breaks: ClassVar[tuple[str, BaseException] | None] = None
+
+    async def look(self) -> bool:
+        """Break down, by a fault of ours or of a library's."""
+        if self.breaks is not None and self.breaks[0] == str(self.endpoint):
+            _, error = self.breaks
+            type(self).breaks = None
+            raise error
+        return await super().look()
+
+
+@pytest.mark.parametrize("error", [RuntimeError("odd"), asyncio.CancelledError()])
+async def test_a_look_that_breaks_down_ends_no_other(
+    start_proxy: StartProxy, error: BaseException
+) -> None:
+    """Neither that HAProxy nor another one is left without looks; the log tells."""
+    proxies = await start_proxy(), await start_proxy()
+    balancers = LoadBalancers(
+        ANYWHERE, restores=True, connect=BrokenApi, addresses=HERE
+    )
+    driver = HaproxyDriver(balancers)
+    for proxy in proxies:
+        await driver.ensure_backend(an_ensure(an_identity(proxy), "127.0.1.1:80"))
+    BrokenApi.breaks = (proxies[0].socket, error)
+
+    with capture_logs() as logs:
+        await driver.start()
+        try:
+            await until(lambda: _is_told(logs))
+            for proxy in proxies:
+                await proxy.reload()
+                await until_back(proxy, f"lbcf-{RECORD}")
+        finally:
+            await driver.stop()
+
+
+async def _is_told(logs: Sequence[Mapping[str, object]]) -> bool:
+    return any(one["event"] == "haproxy.watch_failed" for one in logs)
 
 
 async def test_what_may_come_back_yet_is_not_called_deregistered(

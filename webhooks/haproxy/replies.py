@@ -232,7 +232,10 @@ def _field(text: str, name: str) -> int:
     found = re.search(rf"^{name}: (\d+)$", text, re.MULTILINE)
     if found is None:
         raise Unreadable(f"`show info` has no {name}")
-    return int(found[1])
+    try:
+        return int(found[1])
+    except ValueError as error:
+        raise Unreadable(f"{name} in `show info` is not a number: {error}") from error
 
 
 def parse_loads(text: str, backend: str) -> Mapping[str, int]:
@@ -250,12 +253,19 @@ def parse_loads(text: str, backend: str) -> Mapping[str, int]:
             for row in rows
             if row["pxname"] == backend and row["type"] == "2"
         }
-    except (KeyError, ValueError, TypeError) as error:
+    except (KeyError, ValueError, TypeError, csv.Error) as error:
         raise Unreadable(f"`show stat` cannot be read: {error!r}") from error
 
 
 def parse_cookie(text: str, backend: str) -> str:
-    """Read `show stat`: the name of a backend's cookie, empty where it has none."""
+    """Read `show stat`: the name of a backend's cookie, empty where it has none.
+
+    Raises:
+        Unreadable: it is no table.
+    """
     rows = csv.DictReader(text.removeprefix("# ").splitlines())
     names = (row.get("cookie", "") for row in rows if row.get("pxname") == backend)
-    return next(names, "")
+    try:
+        return next(names, "")
+    except csv.Error as error:
+        raise Unreadable(f"`show stat` cannot be read: {error!r}") from error

@@ -17,6 +17,7 @@ from typing import NoReturn
 import attrs
 import structlog
 
+from lbcf.runtime.tasks import cut_is_error
 from webhooks.haproxy.connection import longest_line
 from webhooks.haproxy.errors import HaproxyError, NoAnswer, Unreachable
 from webhooks.haproxy.memory import Registered, lines
@@ -31,6 +32,9 @@ COMPARED = timedelta(seconds=1)
 
 PAUSE = timedelta(milliseconds=100)
 """Before another look at a HAProxy that hangs: others wait for their turn, too."""
+
+BROKEN_PAUSE = timedelta(seconds=1)
+"""Before another look after one that broke down: the log has a line for each."""
 
 ATTEMPTS = 5
 """How often members are put back: the old process may take the first lines."""
@@ -133,7 +137,7 @@ class Watch:
     _compared: dict[RuntimeApi, float] = attrs.field(factory=dict, init=False)
 
     async def run(self) -> NoReturn:
-        """Look, until cancelled."""
+        """Look, until cancelled; no look that breaks down ends the others."""
         async with asyncio.TaskGroup() as group:
             while True:
                 await asyncio.sleep(PERIOD.total_seconds())
@@ -145,14 +149,19 @@ class Watch:
     async def _look(self, api: RuntimeApi) -> None:
         """Look at one HAProxy, and repair what a reload did to it."""
         try:
-            async with api.turn():
-                await self._read(api)
-                await restore(api)
+            with cut_is_error("a look at HAProxy"):
+                async with api.turn():
+                    await self._read(api)
+                    await restore(api)
         except Unreachable:
             api.memory.unreachable()
         except (HaproxyError, TimeoutError) as error:
             _log.debug("haproxy.not_watched", error=str(error))
             await asyncio.sleep(PAUSE.total_seconds())
+        except Exception:  # noqa: BLE001 - the other HAProxys matter too
+            # A fault of ours: passed on, it would end the looks at all HAProxys.
+            _log.exception("haproxy.watch_failed", haproxy=str(api.endpoint))
+            await asyncio.sleep(BROKEN_PAUSE.total_seconds())
         finally:
             self._busy.discard(api)
 
