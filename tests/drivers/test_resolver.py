@@ -1,10 +1,14 @@
 """Addresses of a driver: kept while nobody answers, and refused where no driver may be."""
 
 import asyncio
+import contextlib
 import socket
+import struct
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from typing import cast
 
+import aiohttp
 import attrs
 import pytest
 
@@ -14,6 +18,7 @@ from lbcf.drivers.errors import NotAllowed
 from lbcf.drivers.resolver import FRESH, LONGEST, PATIENCE, STALE, DriverResolver
 from lbcf.drivers.url_allowlist import may_reach, parse_allowed_url
 from tests.fakes.loop import run_virtual
+from tests.patience import PATIENCE as LONG
 
 
 URL = "http://driver.test"
@@ -100,6 +105,126 @@ def test_addresses_of_before_serve_while_nobody_answers(
     assert ["192.0.2.1"] == found
     assert first == pytest.approx(PATIENCE if answer is None else 0)
     assert 0 == second
+
+
+A, AAAA = 1, 28
+NOBODY, FAILS, NONE = "NXDOMAIN", "SERVFAIL", "NODATA"
+_CODES = {NOBODY: 3, FAILS: 2}
+TRIES = 2
+"""How often the resolver of these tests asks a server that fails."""
+
+
+class Dns(asyncio.DatagramProtocol):
+    """A name server (RFC 1035) whose answers are for the moment: their TTL is 0.
+
+    Attributes:
+        says: by kind of question, an address or one of the words above.
+        first: asked for so often before anything is said of the other kind.
+    """
+
+    def __init__(self) -> None:
+        self.says: dict[int, str] = {}
+        self.first: tuple[int, int] = (0, 0)
+        self._held: list[tuple[bytes, tuple[str, int]]] = []
+        self._transport: asyncio.DatagramTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport = cast("asyncio.DatagramTransport", transport)
+
+    def datagram_received(self, data: bytes, addr: tuple[str, int]) -> None:
+        """Answer, now or once the other kind was asked for often enough."""
+        question = data[12 : data.index(0, 12) + 5]
+        kind = struct.unpack(">H", question[-4:-2])[0]
+        reply = data[:2] + self._rest(kind, question)
+        before, times = self.first
+        if times and kind != before:
+            self._held.append((reply, addr))
+            return
+        self._send(reply, addr)
+        if times:
+            self.first = (before, times - 1)
+            while times == 1 and self._held:
+                self._send(*self._held.pop())
+
+    def _send(self, reply: bytes, addr: tuple[str, int]) -> None:
+        assert self._transport is not None
+        self._transport.sendto(reply, addr)
+
+    def _rest(self, kind: int, question: bytes) -> bytes:
+        said = self.says[kind]
+        flags = b"\x85" + bytes([0x80 | _CODES.get(said, 0)])
+        if said in {NOBODY, FAILS, NONE}:
+            return flags + struct.pack(">4H", 1, 0, 0, 0) + question
+        family = socket.AF_INET if kind == A else socket.AF_INET6
+        ip = socket.inet_pton(family, said)
+        found = struct.pack(">HHHIH", 0xC00C, kind, 1, 0, len(ip)) + ip
+        return flags + struct.pack(">4H", 1, 1, 0, 0) + question + found
+
+
+@contextlib.asynccontextmanager
+async def looking_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> AsyncIterator[tuple[Dns, DriverResolver]]:
+    """Give a name server, and a resolver that asks it before each call."""
+    monkeypatch.setattr("lbcf.drivers.resolver.FRESH", 0.0)
+    monkeypatch.setattr("lbcf.drivers.resolver.PATIENCE", LONG)
+    loop = asyncio.get_running_loop()
+    transport, dns = await loop.create_datagram_endpoint(
+        Dns, local_addr=("127.0.0.1", 0)
+    )
+    server = "{}:{}".format(*transport.get_extra_info("sockname"))
+
+    def asking() -> aiohttp.AsyncResolver:
+        return aiohttp.AsyncResolver(
+            nameservers=[server], domains=[], tries=TRIES, timeout=LONG
+        )
+
+    resolver = DriverResolver(lambda found: may_reach(URL, found, ()), asking(), asking)
+    try:
+        yield dns, resolver
+    finally:
+        await resolver.close()
+        transport.close()
+
+
+@pytest.mark.parametrize("told", [NOBODY, NONE])
+@pytest.mark.parametrize(
+    "before", [{A: "192.0.2.1", AAAA: NONE}, {A: NONE, AAAA: "2001:db8::1"}]
+)
+async def test_a_name_that_has_none_any_more_is_heard(
+    before: dict[int, str], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another pod may have its old address by now: nobody is sent there (RFC 8767, 4)."""
+    async with looking_up(monkeypatch) as (dns, resolver):
+        dns.says = before
+        first, again = await hosts(resolver), await hosts(resolver)
+        dns.says = {A: told, AAAA: told}
+        for _ in range(2):
+            with pytest.raises(OSError, match=r"not found|no data"):
+                await hosts(resolver)
+        dns.says = before
+        assert first == again == await hosts(resolver)
+
+
+@pytest.mark.parametrize(
+    ("says", "first"),
+    [
+        pytest.param({A: FAILS, AAAA: FAILS}, (0, 0), id="fails"),
+        pytest.param({A: NONE, AAAA: FAILS}, (0, 0), id="the other kind fails"),
+        pytest.param({A: FAILS, AAAA: NONE}, (A, TRIES), id="its kind fails first"),
+    ],
+)
+async def test_addresses_of_before_serve_while_one_kind_cannot_be_told(
+    says: dict[int, str], first: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is said of the other kind of address tells nothing of this one."""
+    async with looking_up(monkeypatch) as (dns, resolver):
+        dns.says = {A: "192.0.2.1", AAAA: "2001:db8::1"}
+        before = await hosts(resolver)
+        dns.says, dns.first = says, first
+        for _ in range(2):
+            assert before == await hosts(resolver)
 
 
 def test_addresses_are_not_kept_for_ever() -> None:
