@@ -17,6 +17,8 @@ from functools import lru_cache
 import attrs
 import yarl
 
+from lbcf.runtime.addresses import plain
+
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -139,8 +141,7 @@ def may_reach(url: str, address: Address, allowed_urls: Sequence[AllowedUrl]) ->
     Raises:
         ValueError: the URL is none.
     """
-    mapped = getattr(address, "ipv4_mapped", None)
-    meant: Address = mapped or address
+    meant = plain(address)
     beside_us = (
         meant.is_loopback
         or meant.is_link_local

@@ -287,6 +287,9 @@ def test_a_look_up_that_hangs_is_given_up() -> None:
         "fe80::1%eth0",
         "::",
         "::ffff:127.0.0.1",
+        "64:ff9b::a9fe:a9fe",
+        "2002:a9fe:a9fe::",
+        "::7f00:1",
     ],
 )
 def test_a_name_that_leads_beside_us_is_refused(address: str) -> None:

@@ -20,6 +20,7 @@ from lbcf.drivers.url_allowlist import is_allowed, is_exposed, parse_allowed_url
         ("*://127.*", "http://127.0.0.1:9002"),
         ("*://[::1]", "http://[::1]:9002"),
         ("http://169.254.7.7", "http://169.254.7.7"),
+        ("*://*", "http://[64:ff9b::c000:201]"),
     ],
 )
 def test_what_is_allowed(pattern: str, url: str) -> None:
@@ -47,6 +48,9 @@ def test_what_is_allowed(pattern: str, url: str) -> None:
         ("*://*", "http://169.254.169.254/latest"),
         ("*://*", "http://[::1]"),
         ("*://*", "http://[::ffff:127.0.0.1]"),
+        ("*://*", "http://[::7f00:1]"),
+        ("*://*", "http://[64:ff9b::a9fe:a9fe]/"),
+        ("*://*", "http://[2002:a9fe:a9fe::]"),
         ("*://*", "http://[fe80::1]"),
         ("*://*", "http://0.0.0.0"),
         ("*://*", "http://224.0.0.1"),

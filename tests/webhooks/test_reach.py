@@ -8,8 +8,9 @@ import pytest
 
 from hypothesis import strategies
 
+from lbcf.runtime.addresses import plain
 from webhooks.shared.addresses import Address, read_address
-from webhooks.shared.reach import AllowedAddresses, add_flag, plain, read_flag, spelling
+from webhooks.shared.reach import AllowedAddresses, add_flag, read_flag, spelling
 
 
 def an_address(text: str) -> Address:

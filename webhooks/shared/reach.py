@@ -12,10 +12,11 @@ import argparse
 import ipaddress
 
 from collections.abc import Iterable, Sequence
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from ipaddress import IPv4Address, IPv4Network, IPv6Network
 
 import attrs
 
+from lbcf.runtime.addresses import plain
 from webhooks.shared.addresses import Address, IPAddress
 
 
@@ -24,26 +25,11 @@ Network = IPv4Network | IPv6Network
 FLAG = "--allow-addresses"
 
 _THIS_NETWORK = IPv4Network("0.0.0.0/8")
-_EMBEDDING = (IPv6Network("::/96"), IPv6Network("64:ff9b::/96"))
-"""Addresses that end with one of IPv4: IPv4-compatible (RFC 4291), NAT64 (RFC 6052)."""
 _METADATA = frozenset(
     ipaddress.ip_address(text)
     for text in ("fd00:ec2::254", "168.63.129.16", "100.100.100.200")
 )
 """Metadata services of clouds that are not link-local: AWS over IPv6, Azure, Alibaba."""
-
-
-def plain(ip: IPAddress) -> IPAddress:
-    """Return the address of IPv4 that one of IPv6 stands for, else the address itself."""
-    if isinstance(ip, IPv4Address) or ip == IPv6Address("::1"):
-        return ip
-    if ip.ipv4_mapped is not None:
-        return ip.ipv4_mapped
-    if ip.sixtofour is not None:
-        return ip.sixtofour
-    if any(ip in network for network in _EMBEDDING):
-        return IPv4Address(int(ip) & 0xFFFFFFFF)
-    return ip
 
 
 @attrs.frozen
