@@ -33,6 +33,9 @@ from lbcf.wire.driver_requests import BackendRequest, BatchRequest
 
 Item = BackendRequest[BackendAnswer]
 Perform = Callable[[Item], Awaitable[Answer | None]]
+Keep = Callable[[asyncio.Task[None]], None]
+"""Holds a task, and ends it where the driver ends."""
+
 LAST_ONES = timedelta(seconds=0.5)
 """How long an answer waits for the other half of its items once one half has ended."""
 
@@ -67,9 +70,14 @@ class Together:
 
     Attributes:
         singly: items that the author wants to be asked for alone.
+
+    Args:
+        keep: is given each call: its items end when they are cut, and it goes on.
     """
 
-    def __init__(self, driver: Driver, operation: Operation, clock: Clock) -> None:
+    def __init__(
+        self, driver: Driver, operation: Operation, clock: Clock, keep: Keep
+    ) -> None:
         name = METHODS[BATCHED[operation]]
         self._method = cast(
             "Callable[[Sequence[Item]], Awaitable[object]]", getattr(driver, name)
@@ -77,7 +85,7 @@ class Together:
         self._operation = operation
         self._clock = clock
         self._waiting: dict[str, tuple[Item, asyncio.Future[Answer | None]]] = {}
-        self._calls: set[asyncio.Task[None]] = set()
+        self._keep = keep
         self.places = asyncio.Semaphore(1_000_000)
         self.singly: set[str] = set()
 
@@ -86,9 +94,8 @@ class Together:
         loop = asyncio.get_running_loop()
         ended: asyncio.Future[Answer | None] = loop.create_future()
         if not self._waiting:
-            call = asyncio.create_task(self._call())
-            self._calls.add(call)
-            call.add_done_callback(self._calls.discard)
+            name = BATCHED[self._operation]
+            self._keep(asyncio.create_task(self._call(), name=name))
         self._waiting[item.record_id] = (item, ended)
         return await ended
 
@@ -138,16 +145,20 @@ class Together:
 Performer = OneByOne | Together
 
 
-def performer(driver: Driver, operation: Operation, clock: Clock) -> Performer:
+def performer(
+    driver: Driver, operation: Operation, clock: Clock, keep: Keep
+) -> Performer:
     """Return what performs the items of one batch.
 
     Args:
         driver: the author's.
         operation: on one member.
         clock: for incidents.
+        keep: is given each call for many.
     """
-    kind = Together if is_together(driver, operation) else OneByOne
-    return kind(driver, operation, clock)
+    if is_together(driver, operation):
+        return Together(driver, operation, clock, keep)
+    return OneByOne(driver, operation, clock)
 
 
 async def answer_batch(

@@ -13,7 +13,7 @@ import contextlib
 
 from collections.abc import AsyncIterator, Hashable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import cast
+from typing import Any, cast
 
 import attrs
 import structlog
@@ -27,6 +27,7 @@ from lbcf.core.model.values import MemberKey
 from lbcf.runtime.clock import Clock, SystemClock
 from lbcf.runtime.metrics import CONTENT_TYPE
 from lbcf.runtime.spans import TRACE_HEADER, Trace, parse_trace
+from lbcf.runtime.tasks import end_tasks
 from lbcf.sdk.batches import (
     Item,
     OneByOne,
@@ -165,7 +166,7 @@ class Service:
         self._metrics = ServiceMetrics(self._clock, lambda: len(self._locks))
         driver.register_series(self._metrics.registry)
         self._served = served_operations(driver)
-        self._under_way: set[asyncio.Task[Answer | None]] = set()
+        self._under_way: set[asyncio.Task[Any]] = set()
         self._stopping = False
 
     @property
@@ -194,11 +195,12 @@ class Service:
         self._stopping = True
         if not self._under_way:
             return
-        _, late = await asyncio.wait(self._under_way, timeout=grace.total_seconds())
+        await asyncio.wait(self._under_way, timeout=grace.total_seconds())
+        # Items whose turn came meanwhile may have begun another call for many.
+        late = [task for task in self._under_way if not task.done()]
         for task in late:
             _log.error("operation.cut", operation=task.get_name(), grace=grace)
-            task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
+        await end_tasks(late)
 
     async def _start(self, _app: web.Application) -> None:
         await self._driver.start()
@@ -282,7 +284,7 @@ class Service:
         one = SINGLE[operation]
         if self._stopping:
             return refused_batch(one, items, Fail(_STOPPING))
-        by = performer(self._driver, one, self._clock)
+        by = performer(self._driver, one, self._clock, self._keep)
         tasks = {
             item.record_id: self._begun(one, cast("Request[Answer]", item), trace, by)
             for item in items
@@ -299,9 +301,13 @@ class Service:
         # Tasks begin in the order of their creation, which is that of the arrivals.
         work = self._logged(operation, request, trace, by)
         task = asyncio.create_task(work, name=operation)
+        self._keep(task)
+        return task
+
+    def _keep(self, task: asyncio.Task[Any]) -> None:
+        """Have `drain` wait for a task."""
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
-        return task
 
     async def _logged(
         self,

@@ -257,6 +257,49 @@ async def test_a_method_for_many_is_called_once() -> None:
     assert "is to be asked for alone" in str(results["alone"]["msg"])
 
 
+class Ending(Gathering):
+    """Takes note of how its calls for many end, and of its own end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gate.clear()
+        self.told: list[str] = []
+
+    async def ensure_backends(
+        self, requests: Sequence[EnsureBackendRequest]
+    ) -> Mapping[str, sdk.Outcome]:
+        """Take a moment to put things right where it is cut."""
+        try:
+            return await super().ensure_backends(requests)
+        finally:
+            await settle()
+            self.told.append("ended")
+
+    async def stop(self) -> None:
+        """Take note."""
+        self.told.append("stopped")
+
+
+async def test_a_method_for_many_is_cut_with_its_items() -> None:
+    """Nothing is changed any more once the driver has stopped."""
+    driver = Ending()
+    service = Service(driver)
+    async with serving(service) as url:
+        calling = asyncio.create_task(
+            batch(url, "ensureBackends", an_item("a"), an_item("b"))
+        )
+        while not driver.calls:
+            await settle()
+        await service.drain(timedelta())
+        cut = list(driver.told)
+        await asyncio.gather(calling, return_exceptions=True)
+    driver.gate.set()
+    await settle()
+
+    assert ["ended"] == cut
+    assert ["ended", "stopped"] == driver.told
+
+
 @pytest.mark.parametrize(
     ("raised", "expected"),
     [
