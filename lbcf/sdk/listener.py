@@ -5,6 +5,7 @@ that comes after it; connections that exist finish their call and are then close
 """
 
 import asyncio
+import contextlib
 import socket
 import ssl
 
@@ -17,6 +18,7 @@ from aiohttp import web
 
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.flags import BindAddress
+from lbcf.runtime.tasks import CutError, cut_is_error
 from lbcf.sdk.credentials import (
     Contents,
     CredentialFiles,
@@ -95,36 +97,45 @@ class Listener:
             await self.look()
 
     async def look(self) -> None:
-        """Take new files if there are any; broken ones change nothing."""
+        """Take new files if there are any; a look that fails changes nothing."""
         try:
-            contents = self._files.read()
-            if contents == self._contents:
-                return
-            credentials = self._files.credentials(contents)
-        except CredentialsUnusable as error:
+            with cut_is_error("a look at the credentials"):
+                contents = self._files.read()
+                if contents != self._contents:
+                    await self._take(contents, self._files.credentials(contents))
+        except (CredentialsUnusable, OSError, CutError) as error:
             _log.error("credentials.not_reloaded", error=str(error))
-            return
-        await self._take(contents, credentials)
+        except Exception:  # noqa: BLE001  (else nobody would look again, or tell)
+            _log.exception("credentials.not_reloaded")
 
     async def _take(self, contents: Contents, credentials: Credentials) -> None:
         """Serve with new credentials from now on.
 
         The sockets stay open: nobody who connects meanwhile is turned away.
+
+        Raises:
+            OSError: a file descriptor is missing; all is as it was.
         """
-        self._contents = contents
-        self._guard.credentials = credentials
         if credentials.tls is not None:
-            old, self._servers = (
-                self._servers,
-                [
-                    await self._beside(one.dup(), credentials.tls)
-                    for server in self._servers
-                    for one in server.sockets
-                ],
-            )
+            beside = await self._all_beside(credentials.tls)
+            old, self._servers = self._servers, beside
             for server in old:
                 server.close()
+        self._contents = contents
+        self._guard.credentials = credentials
         _log.info("credentials.reloaded")
+
+    async def _all_beside(self, tls: ssl.SSLContext) -> list[asyncio.Server]:
+        """Listen on all sockets once more; on none if one of them cannot be had."""
+        made: list[asyncio.Server] = []
+        with contextlib.ExitStack() as stack:
+            for server in self._servers:
+                for one in server.sockets:
+                    again = stack.enter_context(one.dup())
+                    made.append(await self._beside(again, tls))
+                    stack.callback(made[-1].close)
+            stack.pop_all()
+        return made
 
     async def _beside(
         self, listening: socket.socket, tls: ssl.SSLContext

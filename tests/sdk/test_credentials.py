@@ -1,10 +1,14 @@
 """A driver that is secured: who is let in, and what a rotation changes, on real sockets."""
 
+import asyncio
 import contextlib
+import os
+import resource
 import ssl
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import aiohttp
 import attrs
@@ -15,7 +19,13 @@ from aiohttp import web
 
 from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.flags import BindAddress
-from lbcf.sdk.credentials import CredentialFiles, CredentialsUnusable, Guard
+from lbcf.sdk.credentials import (
+    Contents,
+    CredentialFiles,
+    Credentials,
+    CredentialsUnusable,
+    Guard,
+)
 from lbcf.sdk.listener import Listener
 from lbcf.sdk.server import Service
 from tests.sdk.services import PlainDriver
@@ -221,6 +231,83 @@ async def test_broken_files_change_nothing(
         (folder.path / file).unlink()
         await served.listener.look()
         assert 200 == await status_of(served.url, folder.a_caller(), "Bearer one")
+
+
+@contextlib.contextmanager
+def few_descriptors(left: int) -> Iterator[None]:
+    """Have this process open no more files than so many inside the block."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    held = [os.open(os.devnull, os.O_RDONLY)]
+    top = held[0] + 64
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(top, soft), hard))
+    try:
+        with contextlib.suppress(OSError):
+            while True:
+                held.append(os.open(os.devnull, os.O_RDONLY))
+        for _ in range(left):
+            os.close(held.pop())
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for descriptor in held:
+            os.close(descriptor)
+
+
+class Greedy(CredentialFiles):
+    """Files of which, once they are read, no descriptor is left for anything else."""
+
+    taken: ClassVar[contextlib.ExitStack | None] = None
+
+    def credentials(self, contents: Contents) -> Credentials:
+        """Read them."""
+        read = super().credentials(contents)
+        if self.taken is not None:
+            self.taken.enter_context(few_descriptors(0))
+        return read
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["to read", "to listen"])
+async def test_look_without_descriptors_is_not_the_last(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, *, late: bool
+) -> None:
+    """It changes nothing: neither half of what is new is served."""
+    async with listening(Greedy(*attrs.astuple(folder.files))) as served:
+        before = folder.a_caller()
+        folder.authority = trustme.CA()
+        folder.write("three")
+        with contextlib.ExitStack() as taken, monkeypatch.context() as patch:
+            if late:
+                patch.setattr(Greedy, "taken", taken)
+            else:
+                taken.enter_context(few_descriptors(1))
+            await served.listener.look()
+        assert 200 == await status_of(served.url, before, "Bearer one")
+        assert 401 == await status_of(served.url, before, "Bearer three")
+
+        await served.listener.look()
+        assert 200 == await status_of(served.url, folder.a_caller(), "Bearer three")
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError, ZeroDivisionError])
+async def test_look_that_ends_unexpectedly_is_not_the_last(
+    folder: Folder, error: type[BaseException]
+) -> None:
+    """A library may break down, or cancel what it is asked for."""
+
+    class Breaking(CredentialFiles):
+        def credentials(self, contents: Contents) -> Credentials:
+            if breaks.is_set():
+                raise error
+            return super().credentials(contents)
+
+    breaks = asyncio.Event()
+    async with listening(Breaking(*attrs.astuple(folder.files))) as served:
+        folder.write("three")
+        breaks.set()
+        await served.listener.look()
+        breaks.clear()
+        await served.listener.look()
+        assert 200 == await status_of(served.url, folder.a_caller(), "Bearer three")
 
 
 @pytest.mark.parametrize(
