@@ -16,6 +16,8 @@ import attrs
 
 from aiohttp import web
 
+from lbcf.runtime.idle import IDLE
+
 
 @attrs.frozen
 class RequestLimits:
@@ -34,7 +36,7 @@ class RequestLimits:
 
     connections: int = 128
     handshake: timedelta = timedelta(seconds=5)
-    idle: timedelta = timedelta(seconds=30)
+    idle: timedelta = IDLE
     body: timedelta = timedelta(seconds=5)
     largest: int = 8 * 2**20
     small: int = 2**18

@@ -19,6 +19,7 @@ from aiohttp import web
 from lbcf.runtime import logs, open_files
 from lbcf.runtime.clock import SystemClock
 from lbcf.runtime.flags import BindAddress, OneLineParser, parse_bind_address
+from lbcf.runtime.idle import IDLE
 from lbcf.runtime.shutdown import note_signals, stop_on_signals
 from lbcf.runtime.tasks import end_tasks
 from lbcf.sdk.credentials import CredentialFiles, CredentialsUnusable, Guard
@@ -271,9 +272,7 @@ async def serve(
     """
     clock, guard = SystemClock(), Guard()
     service = Service(driver, clock, guard)
-    runner = web.AppRunner(
-        service.application(), access_log=None, shutdown_timeout=_CLOSING
-    )
+    runner = runner_of(service)
     with note_signals() as request, stop_on_signals(request) as stopped:
         try:
             await runner.setup()
@@ -287,6 +286,21 @@ async def serve(
         finally:
             await runner.cleanup()
     _log.info("driver.stopped")
+
+
+def runner_of(service: Service, idle: timedelta = IDLE) -> web.AppRunner:
+    """Return what serves a driver.
+
+    Args:
+        service: of the driver.
+        idle: how long a connection may ask nothing: nobody has shown a token by then.
+    """
+    return web.AppRunner(
+        service.application(),
+        access_log=None,
+        keepalive_timeout=idle.total_seconds(),
+        shutdown_timeout=_CLOSING,
+    )
 
 
 async def _follow_until(stopped: asyncio.Event, listener: Listener) -> None:

@@ -148,7 +148,8 @@ class Service:
     """One driver and its operations under way, for who runs aiohttp himself.
 
     Make one per event loop, hand `application()` to aiohttp, and await `drain()`
-    before it is closed.
+    before it is closed. Give its runner a `keepalive_timeout`, as `lbcf.sdk.run` does: aiohttp
+    keeps connections that ask nothing for an hour.
 
     Args:
         driver: performs the operations.
