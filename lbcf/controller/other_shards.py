@@ -6,25 +6,29 @@ another shard what the reading shows, and leaves registrations to the shard that
 
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 import structlog
 
+from lbcf.controller.bind_view import BindView
 from lbcf.controller.view import View, needs_of
 from lbcf.core.lifecycle.listing import lost_elsewhere
 from lbcf.core.model import names
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import Listed, ObjectKey, Uid
 from lbcf.executor.writes import ObjectWriter
-from lbcf.kube.errors import NotFound
-from lbcf.kube.kinds import GROUPS, RECORD_METAS, RECORDS
-from lbcf.kube.list_watch import Selection
+from lbcf.kube.errors import NotFound, Unavailable
+from lbcf.kube.kinds import BINDS, GROUPS, RECORD_METAS, RECORDS, HasMeta, Resource
+from lbcf.kube.list_watch import EVERYTHING, Obscured, Selection
 from lbcf.kube.reader import KubeReader
+from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.worker import Done, Result
 from lbcf.wire.records import render_status_update
 
+
+T = TypeVar("T", bound=HasMeta)
 
 _log = structlog.get_logger(__name__)
 
@@ -160,21 +164,33 @@ class ElsewhereKnown:
 async def needs_elsewhere(client: KubeReader, driver: ObjectKey) -> list[str]:
     """Say who needs a driver in any namespace, as it is now.
 
-    Load balancers are in the view of every shard.
+    LoadBalancer objects are in the view of every shard, load balancers of Binds are not. The
+    records of a Bind end before it does, and are listed before it: one of the two is seen.
 
     Raises:
         KubeError: the API server could not be asked.
     """
     every = View()
-    label = f"{names.LABEL_DRIVER}={names.label_value(driver.name)}"
-    async for records in client.list_pages(RECORDS, Selection(labels=label)):
-        for record in records.objects:
-            every.records.place(record)
-        if records.unreadable:
-            return [f"unreadable BackendRecord {records.unreadable[0].identity.key}"]
-    async for groups in client.list_pages(GROUPS):
-        for group in groups.objects:
-            every.groups.place(group)
-        if groups.unreadable:
-            return [f"unreadable BackendGroup {groups.unreadable[0].identity.key}"]
+    BindView(every).listen()
+    for label in (names.LABEL_DRIVER, names.LABEL_BIND_DRIVER):
+        where = Selection(labels=f"{label}={names.label_value(driver.name)}")
+        await _read_into(every.records, client, RECORDS, where)
+    await _read_into(every.groups, client, GROUPS)
+    try:
+        await _read_into(every.binds, client, BINDS)
+    except Unavailable as error:
+        if not error.is_unknown_kind:
+            raise
     return needs_of(every, driver)
+
+
+async def _read_into(
+    store: Store[T],
+    client: KubeReader,
+    kind: Resource[T],
+    where: Selection = EVERYTHING,
+) -> None:
+    async for page in client.list_pages(kind, where):
+        store.take_in(page.objects)
+        for unreadable in page.unreadable:
+            store.apply(Obscured(unreadable))

@@ -2,16 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any
 
 import attrs
 
 from lbcf.core.errors import LbcfError
 from lbcf.kube.errors import Conflict, Forbidden, NotFound, Unavailable
 from lbcf.kube.kinds import Resource
-
-
-_NOT_SERVED: Final = 404
 
 
 class CtlError(LbcfError):
@@ -60,11 +57,6 @@ def refusal(error: Forbidden, verb: str, resource: Resource[Any], where: str) ->
     return str(right) if f"cannot {verb} " in text else text
 
 
-def is_unknown_kind(error: Unavailable) -> bool:
-    """Return whether the API server does not serve the kind at all."""
-    return error.status == _NOT_SERVED
-
-
 def unknown_kind(resource: Resource[Any]) -> str:
     """Return the message for a kind whose CRD is not installed."""
     return f"the cluster knows no {resource.plural}: install manifests/crds"
@@ -93,7 +85,7 @@ def worded(
     except Forbidden as error:
         raise CtlError(refusal(error, verb, resource, namespace)) from error
     except Unavailable as error:
-        if is_unknown_kind(error):
+        if error.is_unknown_kind:
             raise CtlError(unknown_kind(resource)) from error
         raise
     except Conflict as error:

@@ -26,7 +26,6 @@ from lbcf.ctl.errors import (
     CtlError,
     MissingRight,
     ObjectNotFound,
-    is_unknown_kind,
     missing_right,
     unknown_kind,
 )
@@ -254,7 +253,7 @@ class Reading:
         except Forbidden:
             self.note_missing(missing_right("list", resource, selection.namespace))
         except Unavailable as error:
-            if not is_unknown_kind(error):
+            if not error.is_unknown_kind:
                 raise
             return Page((), (), _NOT_SERVED)
         return Page((), (), "")

@@ -23,6 +23,7 @@ proxy with things in it that are nobody's business.
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import partial
+from http import HTTPStatus
 from typing import Final
 
 import msgspec
@@ -112,6 +113,11 @@ class Unavailable(KubeError):
     def maybe_applied(self) -> bool:
         """Return whether a write may have taken place: then read before writing again."""
         return self.sent is not False
+
+    @property
+    def is_unknown_kind(self) -> bool:
+        """Return whether the server does not serve the kind at all."""
+        return self.status == HTTPStatus.NOT_FOUND
 
 
 answer_lost: Final = partial(Unavailable, sent=None)

@@ -65,7 +65,6 @@ class Pacing:
     longest_delay: timedelta = timedelta(seconds=30)
 
 
-_NOT_SERVED = 404
 _MOST_DOUBLINGS = 16
 _WORDLESS_WATCHES = 2
 """After so many in a row without as much as a bookmark the version is given up: a
@@ -169,7 +168,7 @@ class Informer(Generic[T]):
         self._is_missing = (
             self._may_be_missing
             and isinstance(error, Unavailable)
-            and error.status == _NOT_SERVED
+            and error.is_unknown_kind
         )
         if self._is_missing and not was_missing:
             log.warning(
