@@ -244,6 +244,7 @@ class OrphanedCondition:
     def forget(self, key: ObjectKey) -> None:
         """Keep nothing of a load balancer."""
         self._named.pop(key, None)
+        self._elsewhere.forget(key)
         if self._suspects.pop(key, None) and self._gauge is not None:
             self._gauge.remove_by_labels({"namespace": key[0], "load_balancer": key[1]})
 
@@ -266,17 +267,19 @@ class OrphanedCondition:
             every = (*view.records.values(), *view.others.values())
             uids = {record.meta.uid for record in every}
             found = tuple(member for member in found if member[1] not in uids)
-        if found and not self._view.shard.is_whole:
-            found = await self._elsewhere.without_known(found)
+        is_complete = True
+        if not self._view.shard.is_whole:
+            judged = await self._elsewhere.judge(key, found)
+            found, is_complete = judged.orphans, judged.is_complete
         before = self._suspects.get(key, frozenset())
         self._count(key, len(found), len(before))
         self._suspects.pop(key, None)
         if found:
             self._suspects[key] = frozenset(found)
         sure = tuple(member for member in found if member in before)
-        if found and not sure:
+        if not sure and (found or not is_complete):
             return False
-        return await self._tell(key, sure) and sure == found
+        return await self._tell(key, sure) and is_complete and sure == found
 
     async def _tell(self, key: ObjectKey, orphans: tuple[Listed, ...]) -> bool:
         """Write the condition; True: it says so already."""

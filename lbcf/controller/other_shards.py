@@ -4,10 +4,10 @@ Its own shard reads its members, and knows of all records there. It writes into 
 another shard what the reading shows, and leaves registrations to the shard that has it.
 """
 
-from collections.abc import Iterable
 from datetime import timedelta
 from typing import Final, TypeVar
 
+import attrs
 import structlog
 
 from lbcf.controller.bind_view import BindView
@@ -116,11 +116,25 @@ class ElsewhereLost:
             self._view.observe_record(found)
 
 
+@attrs.frozen
+class Judged:
+    """What is known of members that have no record here.
+
+    Attributes:
+        orphans: whose records do not exist.
+        is_complete: the records of all others do.
+    """
+
+    orphans: tuple[Listed, ...]
+    is_complete: bool
+
+
 class ElsewhereKnown:
     """Knows records of other shards by their uids alone, as far as it had to ask.
 
     One load balancer may be several LoadBalancer objects, of namespaces of different shards:
-    members that no record here has may be theirs, and are no orphans.
+    members that no record here has may be theirs, and are no orphans. One LIST answers for
+    the members of all load balancers that were listed before it.
 
     Args:
         client: the API server.
@@ -130,35 +144,50 @@ class ElsewhereKnown:
     def __init__(self, client: KubeReader, clock: Clock) -> None:
         self._client = client
         self._clock = clock
+        self._suspects: dict[ObjectKey, frozenset[str]] = {}
         self._known = frozenset[str]()
         self._missing = frozenset[str]()
         self._asked_at = -_STALE.total_seconds()
 
-    async def without_known(self, members: Iterable[Listed]) -> tuple[Listed, ...]:
-        """Return the members whose records do not exist, as far as that is known.
+    def forget(self, load_balancer: ObjectKey) -> None:
+        """Keep no members of a load balancer."""
+        self._suspects.pop(load_balancer, None)
 
-        They were listed before this is asked, and a record is created before its member is,
-        so that one that is missing now is missing for good.
+    async def judge(
+        self, load_balancer: ObjectKey, members: tuple[Listed, ...]
+    ) -> Judged:
+        """Say whose records do not exist, as far as that is known.
+
+        The members were listed before this is asked, and a record is created before its
+        member is, so that one that is missing in a later LIST is missing for good.
 
         Raises:
             KubeError: the API server could not be asked.
         """
-        suspects = tuple(members)
-        uids = {uid for _, uid in suspects}
+        uids = frozenset(uid for _, uid in members)
+        self._suspects[load_balancer] = uids
         rest = uids - self._missing
         age = self._clock.monotonic() - self._asked_at
         limit = _STALE if rest <= self._known else _RELIST
         if rest and age >= limit.total_seconds():
-            await self._ask(uids)
-        return tuple(member for member in suspects if member[1] in self._missing)
+            await self._ask()
+        orphans = tuple(member for member in members if member[1] in self._missing)
+        return Judged(orphans, uids <= self._missing | self._known)
 
-    async def _ask(self, uids: set[str]) -> None:
-        """Read the uids of all records."""
+    async def _ask(self) -> None:
+        """Ask which of the suspects are uids of records."""
         self._asked_at = self._clock.monotonic()
+        # Only those: what is listed from now on may belong to a newer record.
+        asked = self._all_suspects()
         pages = self._client.list_pages(RECORD_METAS)
-        found = [record.meta.uid async for page in pages for record in page.objects]
-        self._known = frozenset(found) & uids
-        self._missing = frozenset(uids - self._known)
+        found = {record.meta.uid async for page in pages for record in page.objects}
+        self._known = asked & found
+        # A slow LIST may end after a newer one, and must not take back what that found.
+        missing = self._missing | (asked - self._known)
+        self._missing = missing & self._all_suspects()
+
+    def _all_suspects(self) -> frozenset[str]:
+        return frozenset[str]().union(*self._suspects.values())
 
 
 async def needs_elsewhere(client: KubeReader, driver: ObjectKey) -> list[str]:

@@ -1,5 +1,7 @@
 """Members that belong to no record are told, and no others."""
 
+from datetime import timedelta
+
 import attrs
 
 from lbcf.controller.member_conditions import ConditionWriter, OrphanedCondition
@@ -9,6 +11,7 @@ from lbcf.core.lifecycle.listing import orphans_of
 from lbcf.core.model import conditions
 from lbcf.core.model.conditions import Condition
 from lbcf.core.model.resources import BackendRecord
+from lbcf.core.model.shards import WHOLE, Shard
 from lbcf.core.model.values import Listed, MemberKey
 from lbcf.core.reasons import Reason
 from lbcf.executor.listings import Listing
@@ -51,11 +54,12 @@ ORPHAN = ("10.0.0.9:80", "uid-gone")
 class Scene:
     """A load balancer in an API server and in a view, with two records."""
 
-    def __init__(self) -> None:
-        clock, self.metrics = VirtualClock(), Metrics()
+    def __init__(self, shard: Shard = WHOLE) -> None:
+        self.clock = clock = VirtualClock()
+        self.metrics = Metrics()
         self.api = TinyApi()
         self.client = KubeClient(self.api)
-        self.view = show(View(), RECORD, ENDING)
+        self.view = show(View(shard), RECORD, ENDING)
         self.key = a_key(RECORD.spec.load_balancer)
         self.recorder = EventRecorder(
             self.client, clock, controller="test", instance="test"
@@ -63,15 +67,15 @@ class Scene:
         binds = idle_binds(self.view, self.client, self.recorder)
         writer = ObjectWriter(self.client, LOAD_BALANCERS, self.view.load_balancers)
         self._writer = ConditionWriter(writer, binds, clock)
-        self._known = ElsewhereKnown(self.client, clock)
+        self.known = ElsewhereKnown(self.client, clock)
         self.orphans = OrphanedCondition(
-            self.view, self._writer, self.recorder, self.metrics, self._known
+            self.view, self._writer, self.recorder, self.metrics, self.known
         )
 
     def begin_anew(self) -> None:
         """Have another process tell, which remembers nothing."""
         self.orphans = OrphanedCondition(
-            self.view, self._writer, self.recorder, None, self._known
+            self.view, self._writer, self.recorder, None, self.known
         )
 
     async def begin(self) -> None:
@@ -228,3 +232,50 @@ async def test_names_that_an_older_crd_drops_are_written_once() -> None:
     assert await scene.read(ORPHAN)
 
     assert () == scene.named()
+
+
+OWN = next(
+    shard
+    for shard in (Shard(0, 2), Shard(1, 2))
+    if shard.has_namespace(RECORD.meta.key.namespace)
+)
+
+
+async def test_list_is_read_again_until_of_each_member_it_is_known_whose_it_is() -> (
+    None
+):
+    """With shards not all is known at once, and the same list is not sent twice."""
+    scene = Scene(OWN)
+    await scene.begin()
+    for _ in range(2):
+        await scene.read(ORPHAN)
+    assert await scene.read(ORPHAN)
+
+    later = ("10.0.0.8:80", "uid-later")
+    assert not await scene.read(ORPHAN, later)
+    assert (ORPHAN,) == scene.named()
+    scene.clock.advance(timedelta(seconds=10))
+    for _ in range(2):
+        assert not await scene.read(ORPHAN, later)
+    assert await scene.read(ORPHAN, later)
+    assert (later, ORPHAN) == scene.named()
+
+
+async def test_that_there_are_no_orphans_is_not_told_before_it_is_known() -> None:
+    """Another load balancer's members were just asked about when this shard began."""
+    scene = Scene(OWN)
+    await scene.begin()
+    for _ in range(2):
+        await scene.read(ORPHAN)
+    scene.known = ElsewhereKnown(scene.client, scene.clock)
+    scene.begin_anew()
+    await scene.known.judge(a_key("other"), (("10.0.0.7:80", "uid-other"),))
+
+    for _ in range(2):
+        assert not await scene.read(ORPHAN)
+
+    assert (ORPHAN,) == scene.named()
+    assert [("Warning", "MembersOrphaned")] == await scene.events()
+    scene.clock.advance(timedelta(seconds=10))
+    assert not await scene.read(ORPHAN)
+    assert await scene.read(ORPHAN)

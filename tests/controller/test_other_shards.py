@@ -7,7 +7,7 @@ from datetime import timedelta
 import attrs
 import pytest
 
-from lbcf.controller.other_shards import ElsewhereKnown, ElsewhereLost
+from lbcf.controller.other_shards import ElsewhereKnown, ElsewhereLost, Judged
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.listing import lost_elsewhere
 from lbcf.core.model import conditions
@@ -21,7 +21,7 @@ from lbcf.kube.kinds import RECORDS
 from lbcf.kube.requests import ApiRequest
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.worker import Workers
-from tests.builders import START, a_record
+from tests.builders import START, a_key, a_record
 from tests.fakes.clock import VirtualClock
 from tests.fakes.loop import run_virtual
 from tests.kube.tiny_api import TinyApi
@@ -166,6 +166,9 @@ def test_loss_is_written_though_reading_or_writing_was_cut_off(cut: int) -> None
     run_virtual(play())
 
 
+FRONT, BACK = a_key("front"), a_key("back")
+
+
 def test_members_of_records_elsewhere_are_no_orphans() -> None:
     """One LIST tells; a member that it does not have is one once it has been asked."""
 
@@ -175,11 +178,89 @@ def test_members_of_records_elsewhere_are_no_orphans() -> None:
         record = await client.create(RECORDS, "other", BODY)
         known = ElsewhereKnown(client, VirtualClock())
         theirs = ("10.0.0.1:80", record.meta.uid)
-        nobody_s = ("10.0.0.2:80", "no-such-uid")
+        nobody_s, another = ("10.0.0.2:80", "no-such-uid"), ("10.0.0.3:80", "another")
 
-        assert (nobody_s,) == await known.without_known([theirs, nobody_s])
-        assert (nobody_s,) == await known.without_known([theirs, nobody_s])
+        for _ in range(2):
+            judged = await known.judge(FRONT, (theirs, nobody_s))
+            assert Judged((nobody_s,), is_complete=True) == judged
         # Not asked again at each reading: until then it is nobody's orphan.
-        assert () == await known.without_known([("10.0.0.3:80", "another")])
+        judged = await known.judge(FRONT, (theirs, nobody_s, another))
+        assert Judged((nobody_s,), is_complete=False) == judged
+
+    run_virtual(play())
+
+
+def test_what_is_known_of_one_load_balancer_stays_while_another_is_read() -> None:
+    """Each has members of its own; one LIST in ten seconds answers for all of them."""
+
+    async def play() -> None:
+        api, clock = TinyApi(), VirtualClock()
+        known = ElsewhereKnown(KubeClient(api), clock)
+        lost = {FRONT: ("10.0.0.1:80", "uid-a"), BACK: ("10.0.0.2:80", "uid-b")}
+
+        async def read() -> list[bool]:
+            judged = [await known.judge(key, (one,)) for key, one in lost.items()]
+            assert all(one.is_complete == bool(one.orphans) for one in judged)
+            return [one.is_complete for one in judged]
+
+        assert [True, False] == await read()
+        await clock.sleep(timedelta(seconds=10))
+        assert [True, True] == await read()
+        for _ in range(60):
+            await clock.sleep(timedelta(seconds=2))
+            assert [True, True] == await read()
+        assert 2 == len(api.requests)
+
+    run_virtual(play())
+
+
+class SlowOnce(TinyApi):
+    """Answers its first request late, with what was there when it came."""
+
+    async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
+        """Answer."""
+        is_first = not self.requests
+        answer = await super().send(request, within)
+        await asyncio.sleep(15 if is_first else 0)
+        return answer
+
+
+def test_member_that_is_listed_while_records_are_is_no_orphan_by_that_list() -> None:
+    """Its record may have been created since; nor does the answer take back a newer one's."""
+
+    async def play() -> None:
+        api, clock = SlowOnce(), VirtualClock()
+        client = KubeClient(api)
+        known = ElsewhereKnown(client, clock)
+        gone, lost = ("10.0.0.1:80", "uid-a"), ("10.0.0.3:80", "uid-c")
+        first = asyncio.create_task(known.judge(FRONT, (gone,)))
+        await clock.sleep(timedelta(seconds=1))
+        made = await client.create(RECORDS, "other", BODY)
+        both = (("10.0.0.2:80", made.meta.uid), lost)
+
+        assert Judged((), is_complete=False) == await known.judge(BACK, both)
+        await clock.sleep(timedelta(seconds=10))
+        assert Judged((lost,), is_complete=True) == await known.judge(BACK, both)
+        assert Judged((gone,), is_complete=True) == await first
+        judged = await known.judge(BACK, both)
+        assert (lost,) == judged.orphans
+
+    run_virtual(play())
+
+
+def test_nothing_is_kept_of_members_of_a_load_balancer_that_is_gone() -> None:
+    """Once somebody asks about others."""
+
+    async def play() -> None:
+        api, clock = TinyApi(), VirtualClock()
+        known = ElsewhereKnown(KubeClient(api), clock)
+        member = ("10.0.0.1:80", "uid-a")
+        await known.judge(FRONT, (member,))
+
+        known.forget(FRONT)
+        await clock.sleep(timedelta(seconds=10))
+        await known.judge(BACK, (("10.0.0.2:80", "uid-b"),))
+
+        assert Judged((), is_complete=False) == await known.judge(FRONT, (member,))
 
     run_virtual(play())
