@@ -47,7 +47,6 @@ from lbcf.core.model.resources import (
     LoadBalancerDriver,
 )
 from lbcf.core.model.services import LoadBalancerClass
-from lbcf.core.model.shards import Shard
 from lbcf.core.model.values import ObjectKey
 from lbcf.executor import Executor, LoadBalancerCalls
 from lbcf.executor.binds import BindWriter
@@ -328,7 +327,7 @@ class Controller:
             queue=queue,
             shares=Shares(_DRIVER_WORKERS),
         )
-        reconcile = _of_shard(parts.shard, care.reconcile)
+        reconcile = _only(parts.shard.has, care.reconcile)
         return [Workers(queue, reconcile, _DRIVER_WORKERS, parts.clock)]
 
     def _balancer_workers(self) -> list[Workers[Any]]:
@@ -376,7 +375,7 @@ class Controller:
         return [
             _limited(
                 self._queues.load_balancers,
-                _of_shard(parts.shard, binds.instead_of(balancers.reconcile)),
+                _only(parts.shard.has, binds.instead_of(balancers.reconcile)),
                 _LOAD_BALANCER_WORKERS,
                 clock,
                 lambda shares, key: _limits_of_balancer(view, shares, key),
@@ -404,7 +403,12 @@ class Controller:
             queue=queue,
         )
         self._listen_later.append(services.listen)
-        reconcile = _of_shard(parts.shard, services.reconcile)
+
+        def has(service: ObjectKey) -> bool:
+            # Whatever it is called: load balancers and drivers alone go by their names.
+            return parts.shard.has_namespace(service.namespace)
+
+        reconcile = _only(has, services.reconcile)
         return _limited(queue, reconcile, _SERVICE_WORKERS, parts.clock)
 
     def _record_workers(self) -> list[Workers[Any]]:
@@ -578,12 +582,13 @@ def _limits_of_balancer(view: View, shares: Shares, key: ObjectKey) -> Sequence[
     )
 
 
-def _of_shard(
-    shard: Shard, reconcile: Callable[[ObjectKey], Awaitable[Result]]
+def _only(
+    has: Callable[[ObjectKey], bool],
+    reconcile: Callable[[ObjectKey], Awaitable[Result]],
 ) -> Callable[[ObjectKey], Awaitable[Result]]:
     """Leave alone what another shard looks after, and this one only sees."""
 
     async def look(key: ObjectKey) -> Result:
-        return await reconcile(key) if shard.has(key) else Done()
+        return await reconcile(key) if has(key) else Done()
 
-    return reconcile if shard.is_whole else look
+    return look

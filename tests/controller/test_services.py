@@ -12,6 +12,7 @@ from lbcf.core.model.conditions import Condition
 from lbcf.core.model.nodes import NodePortService
 from lbcf.core.model.resources import Meta
 from lbcf.core.model.services import Exposure, GivenAddress, LoadBalancerClass
+from lbcf.core.model.shards import Shard
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import ConditionReason, Reason
 from lbcf.executor.services import ClassWriter, ServiceWriter
@@ -25,6 +26,7 @@ from lbcf.wire.kube import parse_service
 from lbcf.wire.metadata import identity_of
 from tests.builders import a_group, a_key, a_load_balancer, a_meta
 from tests.controller.views import show
+from tests.fairness.world import World
 from tests.fakes.clock import VirtualClock
 from tests.fakes.loop import run_virtual
 from tests.kube.tiny_api import TinyApi
@@ -140,5 +142,30 @@ def test_service_that_ends_is_let_go_of_though_somebody_took_the_mark_off(
         await services(view, queue, api).reconcile(ObjectKey("shop", "web"))
 
         assert left == [*api.objects].count(SERVICE)
+
+    run_virtual(story())
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_service_is_balanced_though_it_is_called_like_what_all_namespaces_share(
+    count: int,
+) -> None:
+    """It is its namespace's: the shard that its name falls to does not see it."""
+    service = ObjectKey("kube-system", "lbcf-web")
+    shards = [Shard(number, count) for number in range(count)]
+    assert not any(s.has(service) and s.has_namespace(service[0]) for s in shards)
+
+    async def story() -> None:
+        async with World() as world:
+            kind = {"metadata": {"name": "lb"}, "spec": {"driver": "x", "lbSpec": {}}}
+            world.api.put(CLASSES.path(ObjectKey("", "lb")), kind)
+            ports = [{"port": 80, "protocol": "TCP", "targetPort": 80}]
+            spec = {"type": "LoadBalancer", "selector": {"app": "web"}, "ports": ports}
+            named = {"loadBalancerClass": f"{names.API_GROUP}/lb", **spec}
+            world.api.put(SERVICES.path(service), {"metadata": {}, "spec": named})
+            for shard in shards:
+                world.lead(world.stand_by("controller", shard=shard))
+            derived = LOAD_BALANCERS.path(ObjectKey(service[0], "svc-lbcf-web-80-tcp"))
+            await world.until(lambda: derived in world.api.objects, 60)
 
     run_virtual(story())

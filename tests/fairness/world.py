@@ -25,6 +25,7 @@ from lbcf.controller.app import Controller
 from lbcf.core.model.access import Secret
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancerDriver
+from lbcf.core.model.shards import WHOLE, Shard
 from lbcf.core.model.values import MemberKey
 from lbcf.deregistrar.app import DeregistrarProgram
 from lbcf.drivers.client import DriverClient
@@ -231,9 +232,18 @@ class World:
             self.lead(self.stand_by(role))
         await asyncio.sleep(seconds)
 
-    def stand_by(self, role: str, metrics: Metrics | None = None) -> Program:
-        """Start a process that reads, and does not lead; None: nobody measures."""
-        parts = attrs.evolve(self._parts(role), metrics=cast("Metrics", metrics))
+    def stand_by(
+        self, role: str, metrics: Metrics | None = None, shard: Shard = WHOLE
+    ) -> Program:
+        """Start a process that reads, and does not lead.
+
+        Args:
+            role: controller, or deregistrar.
+            metrics: None: nobody measures.
+            shard: the part of the work that it will do.
+        """
+        found = cast("Metrics", metrics)
+        parts = attrs.evolve(self._parts(role), metrics=found, shard=shard)
         program: Program
         if role == "controller":
             program = Controller(parts)

@@ -83,7 +83,7 @@ class Shard:
         return self.is_whole or self._has(bucket_of(namespace))
 
     def has(self, key: ObjectKey) -> bool:
-        """Return whether an object, of any kind but Pod and BackendRecord, is this one's."""
+        """Return whether a load balancer or driver is this one's; see `has_namespace`."""
         if is_shared(key):
             return self._has(bucket_of(*key))
         return self.has_namespace(key.namespace)
