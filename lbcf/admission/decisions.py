@@ -1,7 +1,8 @@
 """Decides what is asked before an object is stored, and whether it may be.
 
 Pure: the object as it is to be, as it was, and what it refers to go in; `reviewer` asks the
-driver. What is already so is never refused again: only what a change brings in is judged.
+driver. What is already so is never refused again: only what a change brings in is judged. Of
+an object that could not be understood as it was, nobody knows what is so: it is judged as new.
 """
 
 from collections.abc import Iterable, Mapping

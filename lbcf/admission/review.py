@@ -132,6 +132,13 @@ def _completed(asked: _Request, raw: msgspec.Raw) -> bytes:
     return msgspec.json.encode(found)
 
 
+def without_status(obj: bytes) -> bytes:
+    """Return an object of an AdmissionReview without its status."""
+    found = _OBJECT.decode(obj)
+    found.pop("status", None)
+    return msgspec.json.encode(found)
+
+
 def backend_type_of(group: bytes) -> BackendType:
     """Return the type of the backends of a BackendGroup.
 

@@ -7,7 +7,7 @@ driver and what uses it in one breath, and questions are rare.
 import asyncio
 
 from collections import OrderedDict
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import TypeVar
 
@@ -23,7 +23,7 @@ from lbcf.admission.decisions import (
     Intent,
     Verdict,
 )
-from lbcf.admission.review import Review, backend_type_of
+from lbcf.admission.review import Review, backend_type_of, without_status
 from lbcf.core.model.binds import Bind
 from lbcf.core.model.names import bind_load_balancer_key, home_of
 from lbcf.core.model.operations import Operation
@@ -50,6 +50,8 @@ from lbcf.wire.resources import parse_group, parse_load_balancer
 
 
 T = TypeVar("T", bound=HasMeta)
+Parse = Callable[[bytes], T]
+"""Reads an object of one kind; raises Malformed."""
 
 _DRIVERS_KEPT = 256
 _RETRY = 0.25
@@ -137,8 +139,7 @@ class Reviewer:
 
     async def _load_balancer(self, review: Review) -> Verdict:
         """Judge a LoadBalancer."""
-        new = parse_load_balancer(review.new)
-        old = parse_load_balancer(review.old) if review.old else None
+        new, old = _read(review, parse_load_balancer)
         intent = admission.intent_for_load_balancer(new, old)
         if intent is None:
             return Admitted()
@@ -147,8 +148,7 @@ class Reviewer:
 
     async def _group(self, review: Review) -> Verdict:
         """Judge a BackendGroup: by all drivers at once."""
-        new = parse_group(review.new)
-        old = parse_group(review.old) if review.old else None
+        new, old = _read(review, parse_group)
         change = _Change(
             backend_type_of(review.new),
             new.parameters,
@@ -172,8 +172,7 @@ class Reviewer:
 
     async def _bind(self, review: Review) -> Verdict:
         """Judge a Bind: each of its load balancers, and its backends at each of them."""
-        new = parse_bind(review.new)
-        old = parse_bind(review.old) if review.old else None
+        new, old = _read(review, parse_bind)
         before = None if old is None else old.group.parameters
         change = _Change(BackendType.POD, new.group.parameters, before)
         asking: list[Awaitable[Verdict]] = []
@@ -304,6 +303,32 @@ class Reviewer:
         if len(self._asked_last) > _DRIVERS_KEPT:
             oldest, _ = self._asked_last.popitem(last=False)
             self._drivers.forget(oldest)
+
+
+def _read(review: Review, parse: Parse[T]) -> tuple[T, T | None]:
+    """Read an object as it is to be, and as it is; None: nobody can tell what it is.
+
+    Whoever mends what cannot be understood is judged as if it were new.
+
+    Raises:
+        Malformed: the object as it is to be cannot be understood.
+    """
+    new = _understood(review.new, parse)
+    try:
+        return new, _understood(review.old, parse) if review.old else None
+    except Malformed:
+        return new, None
+
+
+def _understood(obj: bytes, parse: Parse[T]) -> T:
+    """Read an object; one whose status is what cannot be read, without it.
+
+    A change of the spec brings along the status that is stored, and cannot mend it.
+    """
+    try:
+        return parse(obj)
+    except Malformed:
+        return parse(without_status(obj))
 
 
 async def _or_none(reading: Awaitable[T]) -> T | None:
