@@ -184,8 +184,9 @@ class GroupReconciler:
                 key, Explanation(Reason.GROUP_UNREADABLE, unreadable)
             )
         group = self._view.groups.get(key)
-        # Its records are ended by the garbage collector, through ownerReferences.
-        if group is None or group.meta.deleting_since is not None:
+        # Once it is gone the garbage collector ends its records, through ownerReferences.
+        # Until then somebody's finalizer may hold it, and nobody but we ends them.
+        if group is None:
             self._forget(key)
             return Plan()
         scope = self._scope_of(group, scope)

@@ -86,7 +86,10 @@ def _doubt(view: View, group: BackendGroup) -> Explanation | None:
 def find_attachment(
     view: View, group: BackendGroup, name: str
 ) -> Attachment | Explanation | Leaving:
-    """Find one load balancer of a group."""
+    """Find one load balancer of a group; one that is being deleted leaves all of them."""
+    if group.meta.deleting_since is not None:
+        message = f"group {group.meta.key} is being deleted: its backends leave"
+        return Leaving(Explanation(Reason.GROUP_DELETING, message))
     key = group.load_balancer_key(name)
     unreadable = view.load_balancers.unreadable.get(key)
     if unreadable is not None:

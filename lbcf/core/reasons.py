@@ -345,6 +345,12 @@ class Reason(Explained):
         "the namespace has as many records as `--max-records-per-namespace` allows: what is registered stays, what is new waits",
         "delete groups that nobody needs; else the operator raises the flag, and the controller's memory with it",
     )
+    GROUP_DELETING = (
+        "GroupDeleting",
+        _READY,
+        "the group is being deleted: its records leave, nothing new comes",
+        "nothing; where it does not end once they are gone: whose finalizer holds it?",
+    )
     GROUP_UNREADABLE = (
         "GroupUnreadable",
         _READY,
@@ -716,7 +722,7 @@ class Reason(Explained):
     LOAD_BALANCER_DETACHED = (
         "LoadBalancerDetached",
         _DELETED,
-        "the group does not name this load balancer any more, its `scope` leaves the group's namespace out, or it is being deleted",
+        "the group does not name this load balancer any more, its `scope` leaves the group's namespace out, or one of the two is being deleted",
         "is that meant?",
     )
     LOAD_BALANCER_REPLACED = (

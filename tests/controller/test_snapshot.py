@@ -15,6 +15,7 @@ from lbcf.core.selection.plan import plan_group
 from lbcf.kube.list_watch import Obscured, Unreadable
 from lbcf.wire.metadata import Identity
 from tests.builders import (
+    START,
     a_backend,
     a_driver,
     a_group,
@@ -250,6 +251,22 @@ def test_load_balancer_that_is_being_deleted_is_leaving() -> None:
     found = taken(view)
 
     assert ({}, {}) == (found.attachments, found.undecided)
+
+
+def test_group_that_is_being_deleted_leaves_all_its_load_balancers() -> None:
+    """Somebody's finalizer may hold it for long; that a driver is gone holds nothing."""
+    meta = attrs.evolve(a_group().meta, deleting_since=START)
+    group = attrs.evolve(a_group(), meta=meta)
+    view = show(everyday(), a_pod(), a_record(spec=a_spec()))
+    _no_driver(view)
+
+    found = taken(view, group)
+    plan = plan_group(found)
+
+    assert [Reason.GROUP_DELETING] == [why.reason for why in found.leaving.values()]
+    assert () == plan.creates
+    assert [a_key("web-1")] == [r.record.meta.key for r in plan.removals]
+    assert "being deleted" in plan.removals[0].message
 
 
 def test_each_load_balancer_is_judged_for_itself() -> None:
