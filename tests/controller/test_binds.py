@@ -9,6 +9,7 @@ import pytest
 
 from lbcf.core.lifecycle.turn import DRIVER_RECHECK
 from lbcf.core.model import names
+from lbcf.core.model.binds import MOST_STATUSES
 from lbcf.core.model.values import ObjectKey
 from lbcf.drivers.errors import TimedOut
 from lbcf.kube.errors import Unavailable
@@ -21,6 +22,8 @@ from tests.kube.tiny_api import Json
 
 
 ENDS = "2026-01-01T00:00:00Z"
+STATUSES = "loadBalancerStatuses"
+RUNNING: Json = {"status": "Running", "msg": "busy"}
 NOW = RequeueAfter(timedelta(0))
 CREATED = (
     "PATCH proxy Created=True:Created Ready=False:Ensuring"
@@ -93,6 +96,30 @@ def test_life_from_first_to_last() -> None:
         "PATCH release",
     ] == cluster.seen
     assert {} == cluster.api.objects
+
+
+def test_what_there_is_no_room_for_waits() -> None:
+    """While load balancers that were taken out are there, the status may be full."""
+    cluster = a_cluster("proxy", "edge")
+    gone = [
+        {"name": f"gone-{n}", "driver": "proxy", "lbInfo": {"id": "x"}}
+        for n in range(MOST_STATUSES - 1)
+    ]
+    whole: Json = {**cluster.body(BINDS, BIND), "status": {STATUSES: gone}}
+    cluster.put(BIND, BINDS, whole)
+    cluster.drivers.answers["deleteLoadBalancer"] = deque([RUNNING] * MOST_STATUSES)
+
+    def there() -> list[str]:
+        found = cluster.body(BINDS, BIND)["status"][STATUSES]
+        return [one["name"] for one in found if not one["name"].startswith("gone")]
+
+    turns(cluster, 1)
+    assert ["proxy"] == there()
+
+    cluster.drivers.answers.clear()
+    cluster.clock.advance(timedelta(minutes=5))
+    turns(cluster, 2)
+    assert ["proxy", "edge"] == there()
 
 
 def test_record_that_only_the_api_server_has_ends_first() -> None:

@@ -18,6 +18,9 @@ from lbcf.core.model.values import Uid
 from lbcf.core.reasons import Reason
 
 
+MOST_STATUSES = 128
+"""How many load balancers there may be at a time, those on their way out among them."""
+
 _IN_NO_TIME = datetime.fromtimestamp(0, UTC)
 
 
@@ -159,12 +162,17 @@ def as_group(bind: Bind) -> BackendGroup:
 
 
 def recorded(bind: Bind, now: datetime) -> tuple[EntryStatus, ...]:
-    """Return the statuses as they must be written before any driver is asked."""
+    """Return the statuses as they must be written before any driver is asked.
+
+    What there is no room for waits until others are gone: the API server would refuse
+    the whole status, and with it what lets them go.
+    """
     kept = tuple(_marked(bind, status, now) for status in bind.statuses)
     if bind.is_deleting:
         return kept
     known = {status.name for status in kept}
-    return (*kept, *(_begun(e, now) for e in bind.entries if e.name not in known))
+    new = [_begun(e, now) for e in bind.entries if e.name not in known]
+    return (*kept, *new[: max(MOST_STATUSES - len(kept), 0)])
 
 
 def _marked(bind: Bind, status: EntryStatus, now: datetime) -> EntryStatus:
