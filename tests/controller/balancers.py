@@ -184,13 +184,15 @@ class Cluster:
         for name in ("proxy", "edge"):
             self.show_driver(name)
 
-    def show_driver(self, name: str, *, leaving: bool = False) -> None:
-        """Let there be a driver that is held."""
+    def show_driver(
+        self, name: str, *, leaving: bool = False, held: bool = True
+    ) -> None:
+        """Let there be a driver, with our finalizer or without."""
         self._driver_version += 1
         found = a_driver(name, version=self._driver_version)
         labels = {names.LABEL_DRAINING: "true"} if leaving else {}
-        held = (names.FINALIZER_DRIVER,)
-        meta = attrs.evolve(found.meta, finalizers=held, labels=labels)
+        finalizers = (names.FINALIZER_DRIVER,) if held else ()
+        meta = attrs.evolve(found.meta, finalizers=finalizers, labels=labels)
         self.view.drivers.apply(Put(attrs.evolve(found, meta=meta)))
 
     def put(self, key: ObjectKey, kind: Any, body: Json) -> None:

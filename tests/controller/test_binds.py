@@ -23,6 +23,7 @@ from tests.kube.tiny_api import Json
 
 ENDS = "2026-01-01T00:00:00Z"
 STATUSES = "loadBalancerStatuses"
+PROXY: Json = {"driver": "proxy", "spec": {"id": "proxy"}}
 RUNNING: Json = {"status": "Running", "msg": "busy"}
 NOW = RequeueAfter(timedelta(0))
 CREATED = (
@@ -120,6 +121,33 @@ def test_what_there_is_no_room_for_waits() -> None:
     cluster.clock.advance(timedelta(minutes=5))
     turns(cluster, 2)
     assert ["proxy", "edge"] == there()
+
+
+def test_driver_that_is_draining_gets_no_new_load_balancer() -> None:
+    """Those that it has stay."""
+    cluster = a_cluster("proxy")
+    turns(cluster, 3)
+    cluster.show_driver("proxy", leaving=True)
+    named = [*entries("proxy"), {**PROXY, "name": "late"}]
+    cluster.change(BINDS, BIND, loadBalancers=named)
+    cluster.seen.clear()
+
+    assert RequeueAfter(DRIVER_RECHECK) == turns(cluster, 1)
+    known = "PATCH proxy Created=True:Created Ready=True:Ready | late Created=False"
+    assert [f"{known}:Creating", f"{known}:DriverDraining"] == cluster.seen
+
+    cluster.show_driver("proxy")
+    turns(cluster, 1)
+    assert "createLoadBalancer proxy" in cluster.seen
+
+
+def test_driver_that_nothing_holds_yet_is_waited_for() -> None:
+    """It could be gone before the load balancer is."""
+    cluster = a_cluster("proxy")
+    cluster.show_driver("proxy", held=False)
+
+    assert RequeueAfter(DRIVER_RECHECK) == turns(cluster, 1)
+    assert ["PATCH hold", "PATCH proxy Created=False:Creating"] == cluster.seen
 
 
 def test_record_that_only_the_api_server_has_ends_first() -> None:

@@ -25,7 +25,7 @@ from lbcf.core.lifecycle.load_balancer_steps import (
     Outcome,
 )
 from lbcf.core.lifecycle.steps import CallFailure, CallRefused, NoAnswer, StillRunning
-from lbcf.core.model import conditions
+from lbcf.core.model import conditions, names
 from lbcf.core.model.binds import (
     Bind,
     Entry,
@@ -55,7 +55,9 @@ from tests.builders import (
 SPEC = {"id": "lb-1"}
 TIMEOUT = {"timeout": "30"}
 FRONT = Entry("front", "proxy", SPEC, TIMEOUT)
-DRIVER = a_driver()
+DRIVER = attrs.evolve(
+    a_driver(), meta=attrs.evolve(a_driver().meta, finalizers=(names.FINALIZER_DRIVER,))
+)
 WHY = Explanation(Reason.DRIVER_REFUSED, "its words")
 CREATE, ENSURE, DELETE, VALIDATE = (
     Operation.CREATE_LOAD_BALANCER,

@@ -413,15 +413,17 @@ def _hindered(
             return _stopped(state, rest)
         operation = _meant(_VALIDATE, seen)
         return _blocked(state, operation, driver)
-    if not seen.is_held:
-        return _hindered_hold(state, driver)
-    return _stopped(state, rest) if rest else state
+    # A Bind holds all of its entries: one is taken up when its driver is asked for it.
+    is_new = not seen.is_held or (seen.is_entry and not seen.may_exist)
+    if is_new and (stopped := _hindered_hold(state, driver)) is not None:
+        return stopped
+    return _stopped(state, rest) if rest and seen.is_held else state
 
 
 def _hindered_hold(
     state: LoadBalancerState, driver: LoadBalancerDriver
-) -> LoadBalancerState:
-    """Take nothing up with a driver that may be gone before it is needed."""
+) -> LoadBalancerState | None:
+    """End the turn of what would be taken up with a driver that may be gone before."""
     if driver.is_leaving:
         message = (
             f"LoadBalancerDriver {driver.meta.key} is draining and takes no new "
@@ -431,7 +433,7 @@ def _hindered_hold(
         return _blocked(state, _CREATE, why)
     is_kept = names.FINALIZER_DRIVER in driver.meta.finalizers
     # A change of the driver brings it at once.
-    return state if is_kept else _stopped(state, DRIVER_RECHECK)
+    return None if is_kept else _stopped(state, DRIVER_RECHECK)
 
 
 def _hindered_end(
