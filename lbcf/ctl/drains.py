@@ -6,7 +6,7 @@ times; a pipe gets a report for each change alone.
 
 import asyncio
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Final, NoReturn
@@ -15,8 +15,10 @@ import attrs
 
 from lbcf.core.model.resources import BackendRecord, backend_name
 from lbcf.ctl.errors import missing_right
+from lbcf.ctl.flags import Kind
 from lbcf.ctl.reading import Reading
 from lbcf.ctl.records import attempt_of, stage_of, waits_for
+from lbcf.ctl.report import object_ref
 from lbcf.kube.errors import Expired, Forbidden
 from lbcf.kube.informer import Informer
 from lbcf.kube.kinds import RECORDS
@@ -62,7 +64,7 @@ class DrainsReport:
     Attributes:
         at: the moment of the question.
         namespace: what was asked about, empty for all of them.
-        unread: what may not be read, in words.
+        unread: what could not be read, in words.
     """
 
     at: datetime
@@ -76,7 +78,15 @@ def drains_report(reading: Reading, now: datetime) -> DrainsReport:
     found = [record for record in reading.view.records.values() if record.is_deleting]
     found.sort(key=lambda one: (_deadline(one) or _NO_DEADLINE, one.meta.key))
     drains = tuple(row_of(record, reading, now) for record in found)
-    return DrainsReport(now, reading.namespace or "", drains, reading.unread())
+    unread = (*reading.unread(), *_unreadable(reading))
+    return DrainsReport(now, reading.namespace or "", drains, unread)
+
+
+def _unreadable(reading: Reading) -> Iterator[str]:
+    """Yield the records that cannot be understood: they may be on their way out."""
+    for key, error in sorted(reading.view.records.unreadable.items()):
+        name = object_ref(Kind.RECORD, key)
+        yield f"{name} in namespace {key.namespace} cannot be understood: {error}"
 
 
 def _deadline(record: BackendRecord) -> datetime | None:
@@ -120,6 +130,7 @@ async def follow_drains(
             changed.set()
 
     reading.view.records.on_change(record_changed)
+    reading.view.records.on_unreadable(lambda _key: changed.set())
     informer = Informer(
         reading.client,
         RECORDS,

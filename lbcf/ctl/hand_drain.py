@@ -3,24 +3,28 @@
 The controller acts upon it; here it is put on or taken off, and who is left is told.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 import attrs
 
 from lbcf.controller.selector_index import does_select
+from lbcf.controller.view import View
 from lbcf.core.model.names import ANNOTATION_DRAIN, bind_of
 from lbcf.core.model.resources import BackendGroup, BackendRecord, PodRef, backend_name
 from lbcf.core.model.values import ObjectKey
+from lbcf.core.reasons import Reason
 from lbcf.core.selection.location import node_of
 from lbcf.ctl.drains import DrainRow, row_of
-from lbcf.ctl.errors import worded
+from lbcf.ctl.errors import CtlError, worded
 from lbcf.ctl.flags import Kind, ObjectReference
 from lbcf.ctl.plan import plan_group
-from lbcf.ctl.reading import Reading
+from lbcf.ctl.reading import STORES, Reading
+from lbcf.ctl.report import object_ref
 from lbcf.kube.client import KubeClient
 from lbcf.kube.kinds import BINDS, GROUPS, NODES, PODS, Resource
+from lbcf.kube.store import Store
 from lbcf.runtime.clock import Clock
 
 
@@ -29,6 +33,10 @@ _RESOURCES: Final[dict[Kind, Resource[Any]]] = {
     Kind.NODE: NODES,
     Kind.GROUP: GROUPS,
     Kind.BIND: BINDS,
+}
+_STORES: Final[Mapping[Kind, tuple[Resource[Any], Callable[[View], Store[Any]]]]] = {
+    **STORES,
+    Kind.POD: (PODS, lambda view: view.pods),
 }
 _PAUSE: Final = timedelta(seconds=1)
 _NOT_WRITTEN: Final = "is to be registered"
@@ -60,8 +68,8 @@ class HandDrainReport:
     Attributes:
         at: the moment of the look.
         reason: that was written; empty: the annotation was taken off.
-        left: who is not out yet, or not in again.
-        unread: what may not be read, in words.
+        left: who is not out yet, or not in again; what cannot be understood may be.
+        unread: what may not be read, and does not decide who is left, in words.
     """
 
     at: datetime
@@ -92,8 +100,13 @@ async def annotate(client: KubeClient, order: HandDrain) -> None:
 def hand_drain_report(
     reading: Reading, order: HandDrain, now: datetime
 ) -> HandDrainReport:
-    """Report who of what was named is not out yet, or not in again."""
-    left = tuple(_left(reading, order, now))
+    """Report who of what was named is not out yet, or not in again.
+
+    Raises:
+        CtlError: nobody can say who that is, as something may not be read.
+    """
+    _check_rights(reading, order)
+    left = (*_unreadable(reading, order), *_left(reading, order, now))
     namespace, unread = order.key.namespace, reading.unread()
     return HandDrainReport(now, namespace, order.called, order.reason, left, unread)
 
@@ -109,6 +122,9 @@ async def follow(
         look: makes a report of what there is now.
         show: shows one.
         clock: waits.
+
+    Raises:
+        CtlError: nobody can say who is left.
     """
     shown: tuple[DrainRow, ...] | None = None
     while True:
@@ -119,6 +135,52 @@ async def follow(
             shown = report.left
             show(report)
         await clock.sleep(_PAUSE)
+
+
+def _check_rights(reading: Reading, order: HandDrain) -> None:
+    # Who switches a node off goes by the answer: what may not be listed is not empty.
+    for kind in _deciding(order):
+        resource, _ = _STORES[kind]
+        right = reading.missing_right(resource, reading.namespace or "")
+        if right is not None:
+            raise _untold(order, f"we {right}")
+
+
+def _untold(order: HandDrain, why: str) -> CtlError:
+    """Return the error of a question who is left that has no answer."""
+    where = "on" if order.reason else "off"
+    return CtlError(
+        f"the annotation is {where} {order.called}, but who is left cannot be told: {why}"
+    )
+
+
+def _deciding(order: HandDrain) -> tuple[Kind, ...]:
+    """Return the kinds without any of which nobody can say who is left."""
+    if not order.reason:
+        return (Kind.RECORD, Kind.GROUP, Kind.BIND, Kind.POD)
+    if order.target.kind is Kind.NODE:
+        return (Kind.RECORD, Kind.POD)
+    return (Kind.RECORD,)
+
+
+def _unreadable(reading: Reading, order: HandDrain) -> Iterator[DrainRow]:
+    """Yield what cannot be understood: whose it is, nobody knows."""
+    for kind in _deciding(order):
+        _, store_of = _STORES[kind]
+        for key, error in sorted(store_of(reading.view).unreadable.items()):
+            yield DrainRow(
+                namespace=key.namespace,
+                record=key.name if kind is Kind.RECORD else "",
+                load_balancer="",
+                backend=object_ref(kind, key),
+                address="",
+                since=None,
+                connections=None,
+                deadline=None,
+                stage=Reason.UNREADABLE,
+                waits_for=f"cannot be understood: {error}",
+                next=None,
+            )
 
 
 def _left(reading: Reading, order: HandDrain, now: datetime) -> Iterator[DrainRow]:
@@ -155,9 +217,16 @@ def concerned(reading: Reading, order: HandDrain) -> Iterable[BackendGroup]:
 def _to_come(
     reading: Reading, order: HandDrain, group: BackendGroup, now: datetime
 ) -> Iterator[DrainRow]:
-    """Yield what the controller has yet to write down for what was named."""
-    plan = plan_group(reading, group, now).plan
-    for create in plan.creates if plan is not None else ():
+    """Yield what the controller has yet to write down for what was named.
+
+    Raises:
+        CtlError: something of the group may not be read.
+    """
+    planned = plan_group(reading, group, now)
+    for doubt in planned.doubts:
+        if doubt.reason == Reason.NOT_READ:
+            raise _untold(order, doubt.message)
+    for create in planned.plan.creates if planned.plan is not None else ():
         backend = create.desired.spec.backend
         pod = backend.name if isinstance(backend, PodRef) else ""
         node = getattr(backend, "node", "") or getattr(backend, "name", "")

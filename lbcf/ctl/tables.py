@@ -248,10 +248,12 @@ def _change(change: RecordChange) -> tuple[object, ...]:
 @draw.register
 def _(report: DrainsReport) -> RenderableType:
     if not report.drains:
-        return Group(Text("nothing is on its way out"), *_unread(report.unread))
+        known = " that could be read" if report.unread else ""
+        nothing = Text(f"nothing{known} is on its way out")
+        return Group(nothing, *_unread(report.unread))
     rows = [
         (
-            *(d.namespace, d.backend, d.load_balancer, d.address or "-"),
+            *(d.namespace, d.backend, d.load_balancer or "-", d.address or "-"),
             age(d.since, report.at),
             "-" if d.deadline is None else relative_time(d.deadline, report.at),
             "-" if d.connections is None else d.connections,
@@ -272,7 +274,8 @@ def _(report: HandDrainReport) -> RenderableType:
     if not report.left:
         done = "nothing of it is in service" if report.reason else "nobody is missing"
         return Group(head, Text(done), *_unread(report.unread))
-    return Group(head, draw(DrainsReport(report.at, report.namespace, report.left)))
+    left = DrainsReport(report.at, report.namespace, report.left, report.unread)
+    return Group(head, draw(left))
 
 
 @draw.register

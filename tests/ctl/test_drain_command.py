@@ -1,6 +1,7 @@
 """`drain` and `undrain`: what they write, and whom they name as left."""
 
 import asyncio
+import itertools
 
 from typing import Any
 
@@ -100,6 +101,86 @@ async def test_waiting_ends_when_nobody_is_left() -> None:
     api.remove(record)
 
     assert () == (await waiting).left
+
+
+@pytest.mark.parametrize(
+    ("words", "plural"),
+    [
+        (("drain", "node/n1", *WHY), "backendrecords"),
+        (("drain", "pod/web-1", *WHY), "backendrecords"),
+        (("drain", "bg/web", *WHY), "backendrecords"),
+        (("drain", "node/n1", *WHY), "pods"),
+        (("undrain", "node/n1"), "backendrecords"),
+        (("undrain", "bg/web"), "backendrecords"),
+        (("undrain", "pod/web-1"), "backendgroups"),
+        (("undrain", "pod/web-1"), "binds"),
+        (("undrain", "node/n1"), "pods"),
+        (("undrain", "bg/web"), "loadbalancers"),
+    ],
+)
+@pytest.mark.parametrize("wait", [(), ("--wait",)])
+async def test_what_may_not_be_listed_is_not_taken_for_empty(
+    words: tuple[str, ...], plural: str, wait: tuple[str, ...]
+) -> None:
+    """Whoever switches a node off then goes by the exit status; the order stands."""
+    api = await a_cluster(registered=words[0] == "drain")
+
+    def rule(verb: str, path: str) -> tuple[int, str] | None:
+        """Refuse to list that kind."""
+        is_list = verb == "GET" and path.endswith(f"/{plural}")
+        return (403, f'User "x" cannot list resource "{plural}"') if is_list else None
+
+    with pytest.raises(CtlError, match=f"cannot be told: .*may not list {plural}"):
+        await run_command(KubeClient(Guarded(api, rule)), *words, *wait)
+
+    patched = [one for one in api.requests if one.startswith("PATCH")]
+    assert 1 == len(patched)
+
+
+@pytest.mark.parametrize("target", ["pod/web-1", "node/n1", "bg/web"])
+@pytest.mark.parametrize("order", [("drain", *WHY), ("undrain",)])
+async def test_record_that_cannot_be_understood_counts_as_left(
+    target: str, order: tuple[str, ...]
+) -> None:
+    """It is named: it may be of what was named, or keep what is to come from coming."""
+    api = await a_cluster()
+    record = _spoil_the_record(api)
+
+    (row,) = (await run(api, order[0], target, *order[1:])).left
+
+    assert f"br/{record.rpartition('/')[2]}" == row.backend
+    assert "Unreadable" == row.stage
+
+
+@pytest.mark.parametrize("target", ["pod/web-1", "node/n1", "bg/web"])
+async def test_waiting_goes_on_while_a_record_cannot_be_understood(target: str) -> None:
+    """Until it is gone, or has been mended."""
+    api = await a_cluster()
+    record = _spoil_the_record(api)
+
+    lists, looked_again = itertools.count(1), asyncio.Event()
+
+    def note(_verb: str, path: str) -> None:
+        """Refuse nothing; note the second look."""
+        if path.endswith("/backendrecords") and next(lists) > 1:
+            looked_again.set()
+
+    guarded = Guarded(api, note)
+    waiting = asyncio.create_task(run(guarded, "drain", target, *WHY, "--wait"))
+    looking = asyncio.create_task(looked_again.wait())
+    await asyncio.wait([waiting, looking], return_when=asyncio.FIRST_COMPLETED)
+    assert not waiting.done()
+    api.remove(record)
+
+    assert () == (await waiting).left
+
+
+def _spoil_the_record(api: TinyApi) -> str:
+    """Have the only record be one that nobody can understand; return its path."""
+    (record,) = [path for path in api.objects if "backendrecords" in path]
+    told: Any = api.objects[record]
+    api.put(record, {**told, "spec": {**told["spec"], "podBackend": 5}})
+    return record
 
 
 @pytest.mark.parametrize(

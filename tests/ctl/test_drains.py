@@ -10,7 +10,8 @@ from lbcf.ctl.drains import drains_report, follow_drains
 from lbcf.ctl.reading import Reading
 from lbcf.kube.client import KubeClient
 from lbcf.runtime.clock import SystemClock
-from tests.builders import NAMESPACE, a_record
+from tests.builders import NAMESPACE, a_key, a_record
+from tests.controller.views import obscure
 from tests.ctl.readings import NOW, a_draining_record, a_reading, text_of
 from tests.ctl.servers import Guarded
 from tests.kube.tiny_api import TinyApi
@@ -35,6 +36,17 @@ def test_drains_end_first_stand_first() -> None:
 def test_no_drains_are_told_in_a_line() -> None:
     """Nothing is also an answer."""
     assert "nothing is on its way out\n" == text_of(drains_report(a_reading(), NOW))
+
+
+def test_record_that_cannot_be_understood_is_named() -> None:
+    """It may be on its way out."""
+    reading = a_reading()
+    obscure(reading.view.records, a_key("odd"))
+
+    shown = text_of(drains_report(reading, NOW))
+
+    assert "nothing that could be read is on its way out" in shown
+    assert "not read: br/odd in namespace shop cannot be understood: " in shown
 
 
 async def test_drains_that_are_no_longer_told_of_are_said_to_be_so() -> None:
