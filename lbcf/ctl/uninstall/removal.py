@@ -5,6 +5,7 @@ balancers in the cluster run on: Envoys with their driver, and namespaces where 
 """
 
 import argparse
+import json
 
 from collections.abc import Mapping
 from typing import Final
@@ -102,6 +103,18 @@ def remove_gates() -> None:
 
     Before the controller stops: nobody would open those gates afterwards.
     """
-    served = kubectl("api-resources", "--api-group", ADMISSION, "-o", "name")
-    if kinds := [kind for kind in MUTATING if f"{kind}.{ADMISSION}" in served]:
-        kubectl("delete", ",".join(kinds), "-l", OURS, "--ignore-not-found")
+    served = _served(ADMISSION)
+    for kind in (one for one in MUTATING if one in served):
+        kubectl("delete", f"{kind}.{ADMISSION}", "-l", OURS, "--ignore-not-found")
+
+
+def _served(group: str) -> set[str]:
+    """Return the kinds of a group that the API server has, in any version.
+
+    `kubectl api-resources` would ask about all groups, and fail where any aggregated API
+    is down.
+    """
+    versions = json.loads(kubectl("get", "--raw", f"/apis/{group}"))["versions"]
+    paths = [f"/apis/{one['groupVersion']}" for one in versions]
+    lists = [json.loads(kubectl("get", "--raw", path)) for path in paths]
+    return {kind["name"] for one in lists for kind in one["resources"]}
