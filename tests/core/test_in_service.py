@@ -84,6 +84,8 @@ def test_new_member_may_wait_for_its_first_checks() -> None:
 
     assert is_new(record, START + GRACE - timedelta(seconds=1))
     assert not is_new(record, START + GRACE)
+    # Its process' clock was set back since.
+    assert not is_new(record, START - timedelta(minutes=1))
 
 
 @pytest.mark.parametrize(("word", "count"), [("DOWN", 0), ("", 1), (None, 1)])

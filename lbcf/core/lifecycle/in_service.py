@@ -46,7 +46,8 @@ def is_new(record: BackendRecord, now: datetime) -> bool:
     """Return whether a member was registered just now, and may not serve yet."""
     registered = conditions.find(record.status.conditions, conditions.REGISTERED)
     since = None if registered is None else registered.since
-    return since is not None and now - since < GRACE
+    # One in the future was written before the wall clock was set back.
+    return since is not None and timedelta(0) <= now - since < GRACE
 
 
 def said_of(record: BackendRecord) -> Condition | None:
