@@ -37,9 +37,8 @@ from lbcf.core.model.resources import (
 )
 from lbcf.core.model.services import LoadBalancerClass
 from lbcf.core.model.shards import WHOLE, Shard
-from lbcf.core.model.values import ObjectKey, Port, Uid
+from lbcf.core.model.values import ObjectKey, Port, Uid, host_port
 from lbcf.core.reasons import Explanation, Reason
-from lbcf.core.selection.desired import host_port
 from lbcf.core.selection.legacy import is_about
 from lbcf.core.selection.location import may_be_marked, node_of
 from lbcf.core.wording import some_of

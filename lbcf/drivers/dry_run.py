@@ -14,8 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancerDriver
-from lbcf.core.model.values import Port
-from lbcf.core.selection.desired import host_port
+from lbcf.core.model.values import Port, host_port
 from lbcf.drivers.access import DriverAllowlist, FindSecret
 from lbcf.drivers.errors import NotCalled
 from lbcf.drivers.pool import DriverPool, Reader

@@ -21,13 +21,13 @@ from lbcf.core.model.values import (
     NamedPort,
     Port,
     Protocol,
+    host_port,
 )
 from lbcf.core.selection.desired import (
     DesiredRecord,
     backend_identity,
     desired_records,
     drain_of,
-    host_port,
     judge_all,
 )
 from tests.builders import (

@@ -17,7 +17,7 @@ from lbcf.core.selection.webhook_policy import (
     decide_unready_pods,
     pods_in_question,
 )
-from tests.builders import a_group, a_pod, a_record, a_snapshot
+from tests.builders import a_backend, a_group, a_pod, a_record, a_snapshot, a_spec
 
 
 WEBHOOK = DeregisterWebhook("judge")
@@ -31,6 +31,12 @@ def asked(*pods: Pod, record: bool = True, deleting: bool = False) -> Snapshot:
     """Take a snapshot of a judged group, with a record of the pod web-1."""
     records = (a_record(registered=True, deleting=deleting),) if record else ()
     return a_snapshot(*pods, group=GROUP, records=records)
+
+
+def taken_over(pod: Pod, *, name: str = "web-1") -> Snapshot:
+    """Take a snapshot of a judged group, with a record of LBCF's of the pod web-1."""
+    record = a_record(name, spec=a_spec(backend=attrs.evolve(a_backend(), uid=Uid(""))))
+    return a_snapshot(pod, group=GROUP, records=(record,))
 
 
 def an_answer(**changes: object) -> WebhookAnswer:
@@ -51,6 +57,15 @@ def test_driver_is_asked_about_unready_pods_that_are_registered() -> None:
     ready = a_pod("web-2", address="10.0.0.2")
 
     assert (UNREADY,) == pods_in_question(asked(UNREADY, ready))
+
+
+def test_driver_is_asked_about_pods_of_records_without_their_uid() -> None:
+    """As LBCF in Go wrote them; not about a namesake of a pod that is gone."""
+    later = a_pod(address="10.0.0.2", ready=False)
+    later = attrs.evolve(later, meta=attrs.evolve(later.meta, uid=Uid("uid-later")))
+
+    assert (UNREADY,) == pods_in_question(taken_over(UNREADY))
+    assert () == pods_in_question(taken_over(later, name="0" * 32))
 
 
 @pytest.mark.parametrize(

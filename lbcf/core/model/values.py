@@ -56,6 +56,11 @@ class Port(NamedTuple):
         return f"{self.number}/{self.protocol}"
 
 
+def host_port(host: str, port: Port) -> str:
+    """Write an address as drivers take it; IPv6 in brackets (RFC 3986)."""
+    return f"[{host}]:{port.number}" if ":" in host else f"{host}:{port.number}"
+
+
 @attrs.frozen
 class Ingress:
     """Where clients reach a load balancer: one address, by IP or by name.

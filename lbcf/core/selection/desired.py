@@ -32,6 +32,7 @@ from lbcf.core.model.values import (
     NamedPort,
     Port,
     Uid,
+    host_port,
 )
 from lbcf.core.model.verdicts import Eligible, Verdict
 from lbcf.core.selection.eligibility import judge_pod
@@ -138,11 +139,6 @@ def backend_identity(backend: Backend) -> tuple[str, ...]:
 def identity_of(record: BackendRecord) -> Identity:
     """Return the load balancer and backend that a record is about."""
     return (record.spec.load_balancer, record.spec.backend)
-
-
-def host_port(host: str, port: Port) -> str:
-    """Write an address as drivers take it; IPv6 in brackets (RFC 3986)."""
-    return f"[{host}]:{port.number}" if ":" in host else f"{host}:{port.number}"
 
 
 def drain_of(group: BackendGroup, attachment: Attachment) -> DrainPolicy:

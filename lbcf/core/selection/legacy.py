@@ -25,8 +25,8 @@ from lbcf.core.model.resources import (
     RecordSpec,
     RecordStatus,
 )
+from lbcf.core.model.values import host_port
 from lbcf.core.reasons import Reason
-from lbcf.core.selection.desired import host_port
 
 
 _HASHED = re.compile(r"[0-9a-f]{32}")

@@ -19,6 +19,7 @@ from lbcf.core.model.values import (
 from lbcf.core.model.verdicts import Ineligible, Undecided, Verdict, WebhookDecision
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.eligibility import judge_pod
+from lbcf.core.selection.legacy import with_uids
 
 
 KEPT_BY_WEBHOOK = frozenset(
@@ -53,7 +54,7 @@ def pods_in_question(snapshot: Snapshot) -> tuple[Pod, ...]:
         return ()
     recorded = {
         record.spec.backend.uid
-        for record in snapshot.records
+        for record in with_uids(snapshot.records, snapshot.pods)
         if not record.is_deleting
         and isinstance(record.spec.backend, PodRef)
         and record.spec.load_balancer in snapshot.attachments
