@@ -12,8 +12,8 @@ from lbcf.core.lifecycle.in_service import (
 from lbcf.core.model import conditions
 from lbcf.core.model.cluster import Pod, ReadinessGate, Snapshot
 from lbcf.core.model.conditions import Condition
-from lbcf.core.model.resources import BackendGroup, BackendRecord
-from lbcf.core.model.values import Gate, ObjectKey
+from lbcf.core.model.resources import BackendGroup, BackendRecord, PodRef
+from lbcf.core.model.values import Gate, ObjectKey, Uid
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.gate import (
     Claim,
@@ -73,6 +73,13 @@ def with_condition(
     return attrs.evolve(record, status=attrs.evolve(record.status, conditions=found))
 
 
+def without_uid(record: BackendRecord) -> BackendRecord:
+    """Leave out the uid of the pod, as LBCF in Go did."""
+    assert isinstance(record.spec.backend, PodRef)
+    backend = attrs.evolve(record.spec.backend, uid=Uid(""))
+    return attrs.evolve(record, spec=attrs.evolve(record.spec, backend=backend))
+
+
 def snapshot(
     pod: Pod, *found: BackendRecord, group: BackendGroup | None = None
 ) -> Snapshot:
@@ -123,6 +130,18 @@ def test_gate_opens_once_registered_everywhere() -> None:
     decision = decide(claim(*records(gated(), "front", "back")))
 
     assert OpenGate(Reason.ALL_REGISTERED, "registered at back, front") == decision
+
+
+def test_records_without_uid_are_the_pods() -> None:
+    """As LBCF in Go wrote them: they are counted, and told of in their own words."""
+    front, back = map(without_uid, records(gated(), "front", "back"))
+    waits = with_condition(back, conditions.REGISTERED, False, "quota exceeded")
+
+    told = decide(claim(front, waits))
+
+    assert isinstance(decide(claim(front, back)), OpenGate)
+    assert [waits.spec.load_balancer] == places(told)
+    assert "quota exceeded" in str(told)
 
 
 def test_gate_of_a_pod_without_records_waits() -> None:

@@ -23,6 +23,7 @@ from lbcf.core.model.verdicts import Eligible
 from lbcf.core.reasons import Explanation, Reason
 from lbcf.core.selection.desired import DesiredRecord, desired_records, judge_all
 from lbcf.core.selection.hand_drain import drained_group
+from lbcf.core.selection.legacy import with_uids
 from lbcf.core.selection.plan import plan_group
 from lbcf.core.wording import some_of
 
@@ -143,6 +144,8 @@ def waits_of(claim: Claim) -> Iterator[Wait]:
     for name, why in snapshot.undecided.items():
         if name not in claim.optional:
             yield Wait(key, name, why, timeout)
+    known = with_uids(snapshot.records, snapshot.pods)
+    snapshot = attrs.evolve(snapshot, records=known)
     for desired in _missing(snapshot, claim.unchecked):
         name = desired.spec.load_balancer
         if name not in claim.optional:
