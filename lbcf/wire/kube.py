@@ -135,6 +135,7 @@ def parse_pod(raw: bytes) -> Pod:
         gate=gate_of(conditions, gates),
         ports=_named_ports(pod.spec),
         pre_stop=_pre_stop(pod.spec),
+        deletion_grace=_deletion_grace(pod.metadata),
     )
 
 
@@ -189,6 +190,11 @@ def _slept(hook: _Hook) -> float | None:
     command = _SHELL.sub("", " ".join(hook.exec.command or ()), count=1).strip()
     found = _SLEEP.match(command)
     return None if found is None else float(found[1])
+
+
+def _deletion_grace(metadata: ObjectMeta) -> timedelta:
+    """Return the grace period of a pod that is being deleted."""
+    return _seconds(max(0.0, float(metadata.deletion_grace_period_seconds or 0)))
 
 
 @lru_cache(1024)

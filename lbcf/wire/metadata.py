@@ -73,6 +73,7 @@ class ObjectMeta(msgspec.Struct, rename="camel"):
     namespace: str = ""
     generation: int = 0
     deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int | None = None
     finalizers: list[str] | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None

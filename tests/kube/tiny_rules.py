@@ -33,6 +33,7 @@ _SERVERS_OWN = (
     "generation",
     "creationTimestamp",
     "deletionTimestamp",
+    "deletionGracePeriodSeconds",
 )
 """Metadata that no patch changes."""
 

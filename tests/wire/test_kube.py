@@ -168,6 +168,18 @@ def test_deletion_and_finalizers_are_read() -> None:
     assert (START, ("a/b",)) == (found.deleting_since, found.finalizers)
 
 
+@pytest.mark.parametrize(
+    ("said", "grace"),
+    [(60, 60), (0, 0), (None, 0), (-(2**63), 0), (2**63 - 1, 365 * 24 * 3600)],
+)
+def test_grace_period_of_a_deletion_is_read(said: int | None, grace: int) -> None:
+    """It tells since when a pod is being deleted."""
+    whole = {"metadata": {**META, "deletionGracePeriodSeconds": said}}
+    found = parse_pod(msgspec.json.encode(whole))
+
+    assert timedelta(seconds=grace) == found.deletion_grace
+
+
 def test_pod_says_on_which_node_it_is() -> None:
     """From the moment at which it has one."""
     whole = {"metadata": META, "spec": {"nodeName": "n1", "containers": []}}

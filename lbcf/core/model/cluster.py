@@ -45,6 +45,7 @@ class Pod:
         ports: numbers of the ports that its containers name.
         pre_stop: for how long its containers sleep before SIGTERM, the shortest of them;
             None: none says so in its preStop hook.
+        deletion_grace: from the request of its deletion to its deletionTimestamp.
     """
 
     meta: Meta
@@ -55,6 +56,7 @@ class Pod:
     gate: ReadinessGate | None = None
     ports: Mapping[NamedPort, int] = attrs.Factory(dict)
     pre_stop: timedelta | None = None
+    deletion_grace: timedelta = timedelta(0)
 
     @property
     def has_shut_gate(self) -> bool:
@@ -70,6 +72,20 @@ class Pod:
     def is_terminating(self) -> bool:
         """Return whether it has a deletionTimestamp."""
         return self.meta.deleting_since is not None
+
+    @property
+    def serves_until(self) -> datetime | None:
+        """Return when it stops to serve at the latest; None: it is not being deleted.
+
+        It is killed at its deletionTimestamp. One that waits for the end of its records
+        gets SIGTERM earlier, when its preStop hook gives up.
+        """
+        killed_at, wait = self.meta.deleting_since, self.meta.gate_wait
+        if killed_at is None or wait is None:
+            return killed_at
+        # Whoever shortens the grace period moves both: the request's moment stays.
+        requested_at = killed_at - self.deletion_grace
+        return min(killed_at, requested_at + wait)
 
 
 @attrs.frozen

@@ -88,6 +88,16 @@ class Meta:
         """Return the reason in the drain annotation; empty: there is none."""
         return self.annotations.get(ANNOTATION_DRAIN, "").strip()
 
+    @property
+    def gate_wait(self) -> timedelta | None:
+        """Return for how long a pod waits for the end of its records; None: unsaid.
+
+        A record has its pod's annotation.
+        """
+        said = self.annotations.get(ANNOTATION_DRAIN_GATE, "")
+        is_number = said.isascii() and said.isdecimal() and len(said) <= _WAIT_DIGITS
+        return timedelta(seconds=int(said)) if is_number else None
+
 
 SENDING_MARGIN = timedelta(seconds=2)
 """From a permission to the latest moment at which its call is sent."""
@@ -102,6 +112,8 @@ GATE_TIMEOUT = timedelta(minutes=10)
 """For how long a readiness gate waits for a group that says nothing of it."""
 _DIGITS = 4
 """Of the longest Δ in seconds: a time-out of a minute, lateEffectSeconds of an hour."""
+_WAIT_DIGITS = 7
+"""Of the longest wait of a preStop hook in seconds: grace periods may be of many days."""
 
 
 @attrs.frozen
@@ -554,13 +566,6 @@ class BackendRecord:
     def is_gated(self) -> bool:
         """Return whether its pod is told to end only when no record names it any more."""
         return ANNOTATION_DRAIN_GATE in self.meta.annotations
-
-    @property
-    def gate_wait(self) -> timedelta | None:
-        """Return for how long its pod waits for that; None: it does not say."""
-        said = self.meta.annotations.get(ANNOTATION_DRAIN_GATE, "")
-        is_number = said.isascii() and said.isdecimal() and len(said) <= _DIGITS
-        return timedelta(seconds=int(said)) if is_number else None
 
     @property
     def load_balancer_key(self) -> ObjectKey:

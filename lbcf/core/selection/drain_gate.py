@@ -62,7 +62,7 @@ def _too_short(gated: Iterable[BackendRecord]) -> Explanation | None:
         record.spec.backend.name: (wait, record.spec.drain.longest)
         for record in gated
         if isinstance(record.spec.backend, PodRef)
-        and (wait := record.gate_wait) is not None
+        and (wait := record.meta.gate_wait) is not None
         and wait < record.spec.drain.longest
     }
     if not short:

@@ -3,8 +3,9 @@
 `RegisterFirst`: a pod that is being deleted and still serves stays registered as long as a
 ready one is on its way in for it. It stays until that one is registered, and no longer than
 its own deadline: its deletionTimestamp, the moment of the request plus the grace period
-(`BeforeDelete` in k8s.io/apiserver/pkg/registry/rest/delete.go), at which it is killed. A
-drain is begun in time to be complete by then, unless a new pod is about to be registered.
+(`BeforeDelete` in k8s.io/apiserver/pkg/registry/rest/delete.go), at which it is killed; with
+the drain gate the moment at which its preStop hook gives up, and it gets SIGTERM. A drain is
+begun in time to be complete by then, unless a new pod is about to be registered.
 
 `DeregisterFirst`, where a load balancer has no room for both: each member that leaves keeps
 one new pod waiting.
@@ -29,7 +30,7 @@ from lbcf.core.selection.plan import Create, Hold, Plan, Removal
 
 
 _CALLS = timedelta(seconds=2)
-"""For the record's deletion and the driver's call, before the pod is killed."""
+"""For the record's deletion and the driver's call, before the pod's deadline."""
 
 _Lane = tuple[str, Port]
 """A load balancer and a port: whose members can stand in for each other."""
@@ -112,9 +113,9 @@ def _leavers(
         lane = _lane_of(record.spec)
         if removal.reason != Reason.POD_TERMINATING or not record.is_in:
             continue
-        if pod is None or lane is None or pod.meta.deleting_since is None:
+        if pod is None or lane is None or pod.serves_until is None:
             continue
-        ends_at = pod.meta.deleting_since - _CALLS
+        ends_at = pod.serves_until - _CALLS
         if now < ends_at:
             leaver = _Leaver(removal, ends_at - _drain_of(record, snapshot), ends_at)
             found[lane].append(leaver)

@@ -133,7 +133,11 @@ class Cluster(Estate):
         """
         path = objects.pod_path(name)
         ends = stamp(self.now() + timedelta(seconds=after))
-        whole = with_metadata(self.api.objects[path], deletionTimestamp=ends)
+        whole = with_metadata(
+            self.api.objects[path],
+            deletionTimestamp=ends,
+            deletionGracePeriodSeconds=int(after),
+        )
         self.api.put(path, whole)
         self.later(after, self.drop, path)
 

@@ -14,6 +14,7 @@ from lbcf.controller.removals import Removals
 from lbcf.controller.triggers import Triggers
 from lbcf.core.lifecycle.deregistration import DeregistrationState
 from lbcf.core.lifecycle.turn import Now
+from lbcf.core.model.cluster import Pod
 from lbcf.core.model.resources import LoadBalancerDriver
 from lbcf.core.selection import plan, replacement
 from lbcf.deregistrar.reconciler import Deregistrar
@@ -41,8 +42,20 @@ ACTING: dict[str, Mutant] = {
         (Edit(replacement, "_leavers", "if now < ends_at:", "if True:"),),
         ("killed-before-replaced",),
     ),
+    "held-past-sigterm": Mutant(
+        "and of a pod that waits for its records until just before its hook gives up",
+        (
+            Edit(
+                Pod,
+                "serves_until",
+                "return min(killed_at, requested_at + wait)",
+                "return killed_at",
+            ),
+        ),
+        ("refused-while-waiting",),
+    ),
     "deadline-unwatched": Mutant(
-        "which nobody tells of: it is looked at again by then",
+        "which nobody tells of: a pod is looked at again by then",
         (Edit(GroupReconciler, "_ordered", "if plan.due is not None:", "if False:"),),
         ("refused-replacement",),
     ),

@@ -64,9 +64,11 @@ async def held_and_restarted(world: World) -> None:
     _see_out(world, "although the new pods are registered")
 
 
-async def _refuse_replacement(world: World, grace: float, removed: float) -> None:
+async def _refuse_replacement(
+    world: World, grace: float, removed: float, *, waits: bool = False
+) -> None:
     """Let a pod be replaced by one that is refused, and be out in time."""
-    await begin(world, ONE)
+    await begin(world, ONE, waits=waits)
     world.oracle.serving.watch()
     world.troubles["ensureBackend"] = ["fail"] * 100
     world.put_pod("web-3", _NEW["web-3"])
@@ -82,6 +84,12 @@ async def _refuse_replacement(world: World, grace: float, removed: float) -> Non
 async def refused_replacement(world: World) -> None:
     """The new pod is refused until the old one, which was to wait for it, is killed."""
     await _refuse_replacement(world, 30, 29)
+
+
+@scenario(_BOTH)
+async def refused_while_waiting(world: World) -> None:
+    """The same, and the old one is told to end long before it is killed."""
+    await _refuse_replacement(world, _GRACE, 26, waits=True)
 
 
 @scenario(_BOTH, drains=True)

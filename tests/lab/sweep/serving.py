@@ -5,9 +5,10 @@ was in, and is being deleted, can still serve.
 """
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, cast
 
+from lbcf.core.model.names import ANNOTATION_DRAIN_GATE
 from lbcf.wire.driver_answers import BackendState
 from tests.kube.tiny_rules import Json, metadata_of, place_of
 from tests.lab.sweep import objects
@@ -23,6 +24,18 @@ _DRAIN = 30.0
 """Seconds that the groups of this sweep drain for at most."""
 _SLACK = 5.0
 """Seconds for clocks that differ, and for the calls before a pod is killed."""
+
+
+def told_to_end(metadata: Json) -> datetime | None:
+    """Say when a pod that is being deleted is killed, or its hook gives up."""
+    if "deletionTimestamp" not in metadata:
+        return None
+    killed = datetime.fromisoformat(str(metadata["deletionTimestamp"]))
+    said = cast("Json", metadata.get("annotations") or {}).get(ANNOTATION_DRAIN_GATE)
+    if said is None:
+        return killed
+    grace = cast("int", metadata["deletionGracePeriodSeconds"])
+    return min(killed, killed + timedelta(seconds=float(str(said)) - grace))
 
 
 class Serving:
@@ -54,7 +67,7 @@ class Serving:
 
     def _can_serve(self, pod: Json) -> bool:
         """Tell whether a pod that is being deleted can do without its drain for now."""
-        ends = datetime.fromisoformat(str(pod["ends"]))
+        ends = cast("datetime", pod["ends"])
         left = (ends - self._world.now()).total_seconds()
         return left > _SLACK + (_DRAIN if self._world.setting.drains else 0.0)
 
@@ -68,5 +81,5 @@ class Serving:
                 yield {
                     "name": metadata["name"],
                     "address": f"{status['podIP']}:80",
-                    "ends": metadata.get("deletionTimestamp"),
+                    "ends": told_to_end(metadata),
                 }

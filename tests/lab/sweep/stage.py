@@ -47,11 +47,11 @@ def scenario(
     return enter
 
 
-async def begin(world: World, *addresses: str) -> None:
+async def begin(world: World, *addresses: str, waits: bool = False) -> None:
     """Let both processes have read everything, and pods be registered."""
     await asyncio.sleep(1)
     for number, address in enumerate(addresses, 1):
-        world.put_pod(f"web-{number}", address)
+        world.put_pod(f"web-{number}", address, waits=waits)
     if addresses:
         await asyncio.sleep(0.5)
         await world.calm()
