@@ -173,6 +173,21 @@ async def test_a_load_balancer_that_was_refused_can_go(rig: Rig) -> None:
     assert before == await rig.trace()
 
 
+async def test_parameters_that_were_refused_keep_no_member_in(rig: Rig) -> None:
+    """Nobody may have asked the driver about a change: the member is as it was before."""
+    ensure, changed = rig.ensure(), rig.ensure()
+    leaving = [rig.drain(), rig.deregister()]
+    for one in (changed, *leaving):
+        one.parameters.update({"nonsense": "x"})
+    async with serving(Service(rig.make())) as url:
+        first = await answered(url, ensure)
+        await answered(url, changed)
+        ends = [await answered(url, one) for one in leaving]
+
+    assert ["Succ"] * 3 == [one["status"] for one in (first, *ends)]
+    assert [] == await rig.left()
+
+
 @those(lambda kind: kind.member_key is MemberKey.ADDRESS)
 async def test_a_record_without_a_lock_takes_no_member(rig: Rig) -> None:
     """A LoadBalancerDriver may say memberKey Record: nobody locks an address then."""

@@ -51,7 +51,7 @@ from webhooks.elbv2.errors import (
 )
 from webhooks.elbv2.load_balancers import parse_identity, parse_spec
 from webhooks.elbv2.members import Listing, Member, Outcome
-from webhooks.elbv2.parameters import check_change, parse_options
+from webhooks.elbv2.parameters import check_change, leaving_options, parse_options
 from webhooks.elbv2.targets import Health, Standing, Target, TargetType, parse_target
 from webhooks.shared.identity import Owner, digest
 from webhooks.shared.leaving import leaving
@@ -209,13 +209,15 @@ class Elbv2Driver(Driver):
         if isinstance(request, EnsureBackendRequest):
             target, namespace = parse_target(request.backend_addr), request.namespace
             self.load_balancers.check_address(request.backend_addr, target)
+            options = parse_options(request.parameters)
         else:
             target = leaving(parse_target, request.backend_addr)
+            options = leaving_options(request.parameters)
         balancer = await self.load_balancers.find(request.lb_info, namespace)
         member = Member(
             target,
             Owner(request.record_id, digest(balancer.identity.lock_key)),
-            parse_options(request.parameters),
+            options,
             proven=request.injected_info.get(_REGISTERED) == str(target),
         )
         return balancer, member

@@ -53,6 +53,20 @@ def parse_options(parameters: Mapping[str, str]) -> Options:
     return Options(zone, adopt == "true")
 
 
+def leaving_options(parameters: Mapping[str, str]) -> Options:
+    """Read the parameters of a target that is to be taken out.
+
+    What nobody can read was refused when it was to come in, or to be changed: the target
+    is as it was before, if it is in at all.
+    """
+    try:
+        return parse_options(parameters)
+    except InvalidInput:
+        zone = parameters.get(ZONE, "")
+        zone = zone if _ZONE.fullmatch(zone) else ""
+        return Options(zone, parameters.get(ADOPT) == "true")
+
+
 def check_change(before: Mapping[str, str], after: Mapping[str, str]) -> None:
     """Let pass a change of parameters that can be made to members that are in.
 
