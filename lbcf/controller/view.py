@@ -1,7 +1,7 @@
 """Everything the controller has read of the cluster, with the indexes it asks by."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 
 from lbcf.controller.endpoint_slices import EndpointSliceCache
 from lbcf.controller.selector_index import (
@@ -124,6 +124,12 @@ def _membership_of(record: BackendRecord) -> Iterator[ObjectKey]:
         yield record.load_balancer_key
 
 
+def _identity_of(load_balancer: LoadBalancer) -> Iterator[Hashable]:
+    """Index load balancers by what they are to their driver."""
+    if load_balancer.info is not None:
+        yield load_balancer.driver_key, *sorted(load_balancer.info.items())
+
+
 def load_balancers_of(group: BackendGroup) -> Iterator[ObjectKey]:
     """Return where a group's load balancers live."""
     for name in group.load_balancers:
@@ -209,7 +215,11 @@ class View:
         self.endpoints = EndpointSliceCache()
         self.drivers: Store[LoadBalancerDriver] = Store()
         self.load_balancers: Store[LoadBalancer] = Store(
-            {"driver": _driver_of, "service": _exposed_by}
+            {
+                "driver": _driver_of,
+                "service": _exposed_by,
+                "identity": _identity_of,
+            }
         )
         self.groups: Store[BackendGroup] = Store(
             {
@@ -263,9 +273,22 @@ class View:
         return found is None or not found.lock_keys or not found.is_of(record.spec)
 
     def lock_keys(self, load_balancer: ObjectKey) -> tuple[str, ...]:
-        """Return under which keys addresses are locked there; empty: none is known."""
+        """Return under which keys addresses are locked there; empty: none is known.
+
+        Those of all that its driver knows as the same one, in one order for all of them,
+        the newest first: one whose status could not be written when a key changed, and one
+        that was made since, would have no key in common.
+        """
         found = self.load_balancers.get(load_balancer)
-        return () if found is None else found.lock_keys
+        if found is None:
+            return ()
+        same = [
+            other
+            for identity in _identity_of(found)
+            for other in self.load_balancers.by_index("identity", identity)
+        ]
+        same.sort(key=lambda other: (-len(other.lock_keys), str(other.meta.key)))
+        return tuple(dict.fromkeys(key for other in same for key in other.lock_keys))
 
     def limit(self, load_balancer: ObjectKey) -> int | None:
         """Return how many calls a load balancer bears at a time, None: any number."""

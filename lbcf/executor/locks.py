@@ -72,8 +72,8 @@ class AddressLocker:
         client: says whether a holder exists.
         locks: where they are.
         clock: says for how long a holder has been gone.
-        keys: says under which keys a load balancer is locked, the newest first; empty:
-            not known, then the name of its driver is one.
+        keys: says under which keys members of a load balancer are locked, the newest
+            first; empty: not known, then the name of its driver is one.
     """
 
     def __init__(
@@ -104,29 +104,43 @@ class AddressLocker:
             del self._ended[next(iter(self._ended))]
 
     async def take(self, step: TakeLock) -> LockTaken | LockHeld:
-        """Take a lock, or say who has it and when to ask again.
+        """Take a lock under each key, or say who has one and when to ask again.
 
-        Under the load balancer's newest key; under the older ones, and under the name
-        of its driver as earlier versions of this program had it, nobody may have one.
-        A key that has changed meanwhile counts: whoever looked under the older one
-        before this lock was there has gone by the newer one.
+        Load balancers that share members have one key in common, perhaps an older one of
+        either: who took the newest alone would not be seen by a record of one that does
+        not have it yet. Under the name of its driver, as earlier versions of this program
+        had locks, nobody may have one. The oldest key comes first: keys are added as
+        newer ones, so that a record which waits holds none that another one lacks, and
+        no two wait for each other. A key that has changed meanwhile counts.
 
         Raises:
             KubeError: the API server could not be asked.
         """
         while True:
-            names = self._names(step)
-            taken = await self._take_first(names[0], step)
-            held = taken if isinstance(taken, LockHeld) else None
-            for name in names[1:]:
-                held = held or await self._look(name, step)
+            keyed, unkeyed = self._names(step)
+            taken = await self._take_each(keyed or (unkeyed,), step)
+            if isinstance(taken, LockHeld):
+                return taken
+            held = await self._look(unkeyed, step)
             if held is not None:
                 return held
-            if names == self._names(step):
+            if keyed == self._names(step)[0]:
                 return taken
 
-    async def _take_first(self, name: str, step: TakeLock) -> LockTaken | LockHeld:
-        """Take the lock that counts from now on."""
+    async def _take_each(
+        self, names: Sequence[str], step: TakeLock
+    ) -> LockTaken | LockHeld:
+        """Take locks in this order; the record says what the shortest of them says."""
+        settling: list[timedelta] = []
+        for name in names:
+            taken = await self._take_one(name, step)
+            if isinstance(taken, LockHeld):
+                return taken
+            settling.append(taken.settling)
+        return LockTaken(min(settling))
+
+    async def _take_one(self, name: str, step: TakeLock) -> LockTaken | LockHeld:
+        """Take one lock, or say who has it."""
         own = _name_of(step.record)
         found = await self._locks.take(name, own, step.takeover_after)
         if isinstance(found, HeldBy):
@@ -175,10 +189,11 @@ class AddressLocker:
         self._gone.pop(name, None)
         return None
 
-    def _names(self, step: TakeLock) -> tuple[str, ...]:
+    def _names(self, step: TakeLock) -> tuple[tuple[str, ...], str]:
+        """Return the locks by the load balancer's keys, and the one by its driver's name."""
         record, address = step.record, step.address
-        keys = self._keys(record.load_balancer_key)
-        return (*(_named(key, address) for key in keys), _name(record, address))
+        keys = reversed(self._keys(record.load_balancer_key))
+        return tuple(_named(key, address) for key in keys), _name(record, address)
 
     async def inherit(self, record: BackendRecord, key: str = "") -> str | None:
         """Take the lock of a record that has its address already; returns who else has it.
@@ -192,7 +207,9 @@ class AddressLocker:
         """
         address = record.address
         name = _named(key, address) if key else _name(record, address)
-        held = await self._locks.take(name, _name_of(record))
+        # Whoever takes it over waits for what the record says, as by its other locks.
+        settling = record.status.lock_settling
+        held = await self._locks.take(name, _name_of(record), settling)
         return held.holder if isinstance(held, HeldBy) else None
 
     async def sweep_forever(self) -> None:

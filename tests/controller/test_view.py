@@ -60,6 +60,29 @@ def test_shared_load_balancers_are_found_where_they_live() -> None:
     assert (group,) == view.groups.by_index("load_balancer", shared)
 
 
+def test_members_are_locked_under_the_keys_of_all_that_are_one_load_balancer() -> None:
+    """One that was made since a key changed, and one that could not be written then.
+
+    All lock in one order. What is another one to its driver has keys of its own.
+    """
+    known = (
+        ("front", "7", ("url:1",)),
+        ("back", "7", ("url:2",)),
+        ("side", "7", ("url:2", "url:1")),
+        ("away", "8", ("url:8",)),
+    )
+    found = [
+        attrs.evolve(a_load_balancer(name, info={"id": target}), lock_keys=keys)
+        for name, target, keys in known
+    ]
+    view = show(View(), *found)
+
+    for name in ("front", "back", "side"):
+        assert ("url:2", "url:1") == view.lock_keys(a_key(name))
+    assert ("url:8",) == view.lock_keys(a_key("away"))
+    assert () == view.lock_keys(a_key("gone"))
+
+
 def test_driver_is_found_or_said_to_be_missing() -> None:
     """Whoever needs it tells people what to do."""
     view = everyday()

@@ -424,6 +424,62 @@ async def test_a_key_that_changes_while_a_lock_is_taken_counts(
     assert second.meta.uid == held.uid
 
 
+async def test_who_has_a_newer_key_is_seen_by_who_has_an_older_one_alone(
+    smith: Locksmith,
+) -> None:
+    """One of two load balancers with the same members hears of the newer key later."""
+    smith.keys = {"front": ("url:2", "url:1"), "back": ("url:1",)}
+    first, second = await smith.record("first"), await smith.record("second", lb="back")
+    assert TAKEN == await smith.take(first)
+
+    held = await smith.take(second)
+
+    assert isinstance(held, LockHeld)
+    assert first.meta.uid == held.uid
+
+
+async def test_who_waits_under_an_older_key_keeps_nobody_from_a_newer_one(
+    smith: Locksmith,
+) -> None:
+    """The holder is about to have its lock under that one, too."""
+    smith.keys = {"front": ("url:1",), "back": ("url:2", "url:1")}
+    first, second = await smith.record("first"), await smith.record("second", lb="back")
+    has_it = attrs.evolve(first, status=attrs.evolve(first.status, address=ADDRESS))
+    await smith.take(first)
+
+    assert isinstance(await smith.take(second), LockHeld)
+
+    assert None is await smith.locker.inherit(has_it, "url:2")
+
+
+async def test_a_record_says_what_the_shortest_of_its_locks_says(
+    smith: Locksmith,
+) -> None:
+    """Its driver was slower when one was taken than when another was."""
+    smith.keys = {"front": ("url:1",)}
+    first = await smith.record("first")
+    await smith.take(first)
+    smith.keys = {"front": ("url:2", "url:1")}
+    longer = attrs.evolve(wish(first), takeover_after=2 * QUARANTINE)
+
+    assert TAKEN == await smith.locker.take(longer)
+
+
+async def test_a_further_lock_says_what_the_record_says(smith: Locksmith) -> None:
+    """A holder whose driver was slower is outwaited by whoever sees that lock alone."""
+    first = await smith.record("first")
+    status = attrs.evolve(first.status, address=ADDRESS, lock_settling=2 * QUARANTINE)
+    await smith.locker.inherit(attrs.evolve(first, status=status), "key:pool-7")
+    smith.keys = {"back": ("key:pool-7",)}
+    other = await smith.record("other", lb="back")
+    await smith.gone(first)
+
+    held = await smith.take(other)
+
+    assert isinstance(held, LockHeld)
+    assert 2 * QUARANTINE == held.again_after
+
+
 async def test_a_record_takes_its_lock_under_a_further_key(smith: Locksmith) -> None:
     """Who has its address already keeps it from others by that key as well."""
     first = await smith.record("first", address="10.0.0.1:80")

@@ -12,6 +12,7 @@ from lbcf.controller.legacy import LegacyLocks
 from lbcf.controller.registrar import Registrar
 from lbcf.controller.removals import Removals
 from lbcf.controller.triggers import Triggers
+from lbcf.controller.view import View
 from lbcf.core.lifecycle.deregistration import DeregistrationState
 from lbcf.core.lifecycle.turn import Now
 from lbcf.core.model.cluster import Pod
@@ -201,11 +202,28 @@ ACTING: dict[str, Mutant] = {
             Edit(
                 AddressLocker,
                 "_names",
-                "return (*(_named(key, address) for key in keys), _name(record, address))",
-                "return (_name(record, address),)",
+                "tuple(_named(key, address) for key in keys)",
+                "()",
             ),
         ),
         ("driver-twice", "pool-twice"),
+    ),
+    "lock-by-the-newest-key": Mutant(
+        "and one more under each key that it had before",
+        (Edit(AddressLocker, "take", "keyed or", "keyed[-1:] or"),),
+        ("key-of-a-new-one/backend",),
+    ),
+    "lock-by-keys-of-one-object": Mutant(
+        "those of the other objects that are it to its driver, too",
+        (
+            Edit(
+                View,
+                "lock_keys",
+                'self.load_balancers.by_index("identity", identity)',
+                "(found,)",
+            ),
+        ),
+        ("key-of-a-new-one/backend",),
     ),
     "drain-not-quarantined": Mutant(
         "nor before a late drain is over",

@@ -232,6 +232,50 @@ async def pool_twice(world: World) -> None:
     await _wanted_twice(world, "one")
 
 
+@scenario({**BY_ADDRESS})
+async def keys_apart(world: World) -> None:
+    """A driver is reached elsewhere; one of two load balancers of a pool cannot write that.
+
+    Then a pod comes that is wanted by way of both, and in the end of one alone.
+    """
+    await _moved_behind(world, "side")
+    world.put_group("api", loadBalancers=["side"])
+    await begin(world, ONE)
+    world.put_group("api", loadBalancers=[])
+    await asyncio.sleep(3)
+    world.put_group("api", loadBalancers=["side"])
+    await asyncio.sleep(3)
+    world.put_group(loadBalancers=[])
+
+
+@scenario({**BY_ADDRESS})
+async def key_of_a_new_one(world: World) -> None:
+    """The same, and the other one is made after that: they have no key in common."""
+    world.put_group(loadBalancers=[])
+    world.put_group("api", loadBalancers=["side"])
+    world.put_pod("web-1", ONE)
+    await _moved_behind(world, "side")
+    world.put_load_balancer("late", "front", created=False)
+    world.put_group(loadBalancers=["late"])
+    await asyncio.sleep(5)
+    world.put_group("api", loadBalancers=[])
+    await asyncio.sleep(3)
+    world.put_group("api", loadBalancers=["side"])
+    await asyncio.sleep(3)
+    world.put_group(loadBalancers=[])
+
+
+async def _moved_behind(world: World, name: str) -> None:
+    """Let the driver be elsewhere; another load balancer of front's pool hears of it late."""
+    world.serve_also(SECOND_URL)
+    world.put_load_balancer(name, "front")
+    await begin(world)
+    await world.calm()
+    world.troubles[f"loadbalancers/{name}/status"] = ["5xx"] * 6
+    world.put_driver(url=SECOND_URL)
+    await asyncio.sleep(1)
+
+
 async def _wanted_twice(world: World, first: str) -> None:
     """Let two groups want a pod at one pool, and then one of them no more."""
     world.put_group(loadBalancers=[first])
