@@ -343,6 +343,7 @@ class Controller:
             self._abandonments,
             queue=bind_queue,
             shares=Shares(_BIND_WORKERS),
+            inheritance=self._inheritance,
             lists=lists,
         )
         self._listen_later.append(binds.listen)

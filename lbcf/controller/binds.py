@@ -13,6 +13,7 @@ from typing import TypeGuard
 
 import structlog
 
+from lbcf.controller.legacy import LegacyLocks
 from lbcf.controller.record_lister import RecordLister
 from lbcf.controller.view import View
 from lbcf.core.lifecycle import bind_status, load_balancer
@@ -26,13 +27,19 @@ from lbcf.core.lifecycle.load_balancer_steps import (
     Ensured,
     ListRecords,
     LoadBalancerGone,
+    LockMembers,
     Observation,
     ReleaseLoadBalancer,
     Reply,
     Step,
     WriteOutcome,
 )
-from lbcf.core.lifecycle.steps import Finish, Released
+from lbcf.core.lifecycle.steps import (
+    Finish,
+    LockTaken,
+    Released,
+    WriteUnconfirmed,
+)
 from lbcf.core.lifecycle.turn import Now
 from lbcf.core.model import binds, names
 from lbcf.core.model.binds import Bind, EntryStatus
@@ -74,10 +81,12 @@ class Binds:
         *,
         queue: WorkQueue[ObjectKey],
         shares: Shares,
+        inheritance: LegacyLocks,
         lists: RecordLister,
     ) -> None:
         self._view = view
         self._lists = lists
+        self._inheritance = inheritance
         self._queue = queue
         self._writer = writer
         self._shares = shares
@@ -238,7 +247,7 @@ class Binds:
                 state,
                 load_balancer.next_step,
                 load_balancer.learn,
-                self._call,
+                self._perform,
                 is_last=_is_no_call,
                 now=self._now,
                 remember=partial(states.__setitem__, name),
@@ -247,13 +256,20 @@ class Binds:
             if slot is not None:
                 slot.leave()
 
-    async def _call(self, step: Step) -> Reply:
-        """Call a driver."""
-        if not isinstance(step, CallForLoadBalancer):
-            raise TypeError(
-                f"{type(step).__name__} is no step of a Bind's load balancer"
-            )
-        return await self._calls.ask(step)
+    async def _perform(self, step: Step) -> Reply:
+        """Call a driver, or take locks.
+
+        Raises:
+            TypeError: it is no step of a Bind's load balancer, or is made for all of them.
+        """
+        match step:
+            case CallForLoadBalancer():
+                return await self._calls.ask(step)
+            case LockMembers(balancer=balancer, lock_key=key):
+                taking = self._inheritance.take_also(balancer.meta.key, key)
+                return LockTaken() if await taking else WriteUnconfirmed()
+            case _:
+                raise TypeError(f"nobody performs {type(step).__name__} for an entry")
 
     async def _write(
         self, bind: Bind, states: States, writes: dict[str, Write]

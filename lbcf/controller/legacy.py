@@ -16,7 +16,7 @@ import structlog
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.steps import LockHeld, LockTaken, TakeLock
 from lbcf.core.model.resources import BackendRecord
-from lbcf.core.model.values import MemberKey
+from lbcf.core.model.values import MemberKey, ObjectKey
 from lbcf.core.reasons import Explanation
 from lbcf.executor.locks import AddressLocker
 from lbcf.kube.errors import KubeError, Unavailable
@@ -103,12 +103,13 @@ class LegacyLocks:
         )
         return record.is_legacy and not by_record
 
-    async def take_also(self, records: Iterable[BackendRecord], key: str) -> bool:
-        """Take the locks of records of one load balancer under a further key of it.
+    async def take_also(self, load_balancer: ObjectKey, key: str) -> bool:
+        """Take the locks of a load balancer's records under a further key of it.
 
         False: for some the API server gave no answer. Who is not Registered by way of
         an address yet takes its lock when it gets one.
         """
+        records = self._view.records_at(load_balancer)
         held = [record for record in records if record.address]
         return not await self._round(held, key)
 

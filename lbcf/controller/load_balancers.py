@@ -86,8 +86,7 @@ class LoadBalancers:
 
     async def lock_members(self, balancer: ObjectKey, key: str) -> bool:
         """Take the locks of its records under one more key."""
-        records = self._view.records_at(balancer)
-        return await self._inheritance.take_also(records, key)
+        return await self._inheritance.take_also(balancer, key)
 
     async def list_records(self, balancer: LoadBalancer) -> Observation:
         """See all of its records that there are now."""

@@ -64,6 +64,7 @@ class Noting(TinyApi):
         self._seen = seen
         self.listed: list[str] = []
         self.fails_lists = False
+        self.refused = 0
 
     async def send(self, request: ApiRequest, within: timedelta | None = None) -> bytes:
         """Note it, and carry it out."""
@@ -71,6 +72,9 @@ class Noting(TinyApi):
             self.listed.append(request.path)
             if self.fails_lists:
                 raise Unavailable(f"{request}: 503", sent=True, status=503)
+        if self.refused and request.path.endswith("/leases"):
+            self.refused -= 1
+            raise Unavailable(f"{request}: 503", sent=True, status=503)
         if request.method != "GET" and "/events" not in request.path:
             self._seen.append(_in_words(request))
         return await super().send(request, within)
@@ -158,6 +162,7 @@ class Cluster:
         told = AbandonmentReporter(recorder, None)
         locks = AddressLocks(self.client, "kube-system", clock)
         locker = AddressLocker(self.client, locks, clock, self.view.lock_keys)
+        inheritance = LegacyLocks(self.view, locker, clock)
         lists = RecordLister(self.client, self.view.observe_record)
         self.load_balancers = LoadBalancers(
             self.view,
@@ -167,7 +172,7 @@ class Cluster:
                 clock,
             ),
             told,
-            inheritance=LegacyLocks(self.view, locker, clock),
+            inheritance=inheritance,
             lists=lists,
         )
         self.binds = Binds(
@@ -178,6 +183,7 @@ class Cluster:
             told,
             queue=self.queue,
             shares=Shares(8),
+            inheritance=inheritance,
             lists=lists,
         )
         BindView(self.view).listen()
@@ -185,15 +191,15 @@ class Cluster:
             self.show_driver(name)
 
     def show_driver(
-        self, name: str, *, leaving: bool = False, held: bool = True
+        self, name: str, *, leaving: bool = False, held: bool = True, **changes: Any
     ) -> None:
-        """Let there be a driver, with our finalizer or without."""
+        """Let there be a driver, held or not, with some fields changed."""
         self._driver_version += 1
         found = a_driver(name, version=self._driver_version)
         labels = {names.LABEL_DRAINING: "true"} if leaving else {}
         finalizers = (names.FINALIZER_DRIVER,) if held else ()
         meta = attrs.evolve(found.meta, finalizers=finalizers, labels=labels)
-        self.view.drivers.apply(Put(attrs.evolve(found, meta=meta)))
+        self.view.drivers.apply(Put(attrs.evolve(found, meta=meta, **changes)))
 
     def put(self, key: ObjectKey, kind: Any, body: Json) -> None:
         """Store an object as its user does."""

@@ -7,13 +7,16 @@ from datetime import timedelta
 from prometheus_client import CollectorRegistry
 
 from lbcf.controller.binds import Binds
+from lbcf.controller.legacy import LegacyLocks
 from lbcf.controller.record_lister import RecordLister
 from lbcf.controller.view import View
 from lbcf.drivers.pool import DriverPool
 from lbcf.executor import LoadBalancerCalls
 from lbcf.executor.binds import BindWriter
+from lbcf.executor.locks import AddressLocker
 from lbcf.executor.object_events import AbandonmentReporter
 from lbcf.executor.writes import ObjectWriter
+from lbcf.kube.address_locks import AddressLocks
 from lbcf.kube.client import KubeClient
 from lbcf.kube.events import EventRecorder
 from lbcf.kube.kinds import BINDS
@@ -40,6 +43,7 @@ class Nobody:
 def idle_binds(view: View, client: KubeClient, recorder: EventRecorder) -> Binds:
     """Make what writes the statuses of the Binds of a view."""
     clock = VirtualClock()
+    locks = AddressLocks(client, "kube-system", clock)
     return Binds(
         view,
         BindWriter(ObjectWriter(client, BINDS, view.binds)),
@@ -48,5 +52,6 @@ def idle_binds(view: View, client: KubeClient, recorder: EventRecorder) -> Binds
         AbandonmentReporter(recorder, None),
         queue=WorkQueue("binds", clock),
         shares=Shares(8),
+        inheritance=LegacyLocks(view, AddressLocker(client, locks, clock), clock),
         lists=RecordLister(client, view.observe_record),
     )

@@ -5,16 +5,20 @@ import asyncio
 from collections import deque
 from datetime import timedelta
 
+import attrs
 import pytest
 
 from lbcf.core.lifecycle.turn import DRIVER_RECHECK
 from lbcf.core.model import names
 from lbcf.core.model.binds import MOST_STATUSES
-from lbcf.core.model.values import ObjectKey
+from lbcf.core.model.resources import RecordStatus
+from lbcf.core.model.values import MemberKey, ObjectKey
 from lbcf.drivers.errors import TimedOut
 from lbcf.kube.errors import Unavailable
 from lbcf.kube.kinds import BINDS, RECORDS
+from lbcf.kube.list_watch import Put
 from lbcf.runtime.worker import Done, RequeueAfter, Result
+from tests.builders import a_record
 from tests.controller.balancers import BIND, Cluster
 from tests.controller.views import obscure
 from tests.fakes.loop import run_virtual
@@ -148,6 +152,38 @@ def test_driver_that_nothing_holds_yet_is_waited_for() -> None:
 
     assert RequeueAfter(DRIVER_RECHECK) == turns(cluster, 1)
     assert ["PATCH hold", "PATCH proxy Created=False:Creating"] == cluster.seen
+
+
+@pytest.mark.parametrize("refused", [0, 1])
+def test_members_are_locked_before_the_key_of_an_entry_changes(refused: int) -> None:
+    """Its driver is reached elsewhere; a lock that cannot be had is tried again."""
+    cluster = a_cluster("proxy")
+    cluster.show_driver("proxy", member_key=MemberKey.ADDRESS)
+    turns(cluster, 3)
+    record = a_record(status=RecordStatus(address="10.0.0.1:80"))
+    spec = attrs.evolve(record.spec, load_balancer="proxy")
+    record = attrs.evolve(record, spec=spec, group=names.bind_group_key(BIND))
+    cluster.view.records.apply(Put(record))
+    before = keys_of(cluster)
+    url = "http://elsewhere.test"
+    cluster.show_driver("proxy", member_key=MemberKey.ADDRESS, url=url)
+    cluster.api.refused = refused
+
+    turns(cluster, 1)
+
+    if refused:
+        assert before == keys_of(cluster)
+        turns(cluster, 1)
+    assert before == keys_of(cluster)[1:]
+    leases = [whole for path, whole in cluster.api.objects.items() if "addr-" in path]
+    assert 1 == len(leases)
+    assert str(record.meta.uid) in str(leases[0]["spec"])
+
+
+def keys_of(cluster: Cluster) -> list[str]:
+    """Return under which keys its first load balancer is locked, as it is stored."""
+    status = cluster.body(BINDS, BIND)["status"]["loadBalancerStatuses"][0]
+    return list(status["lockKeys"])
 
 
 def test_record_that_only_the_api_server_has_ends_first() -> None:

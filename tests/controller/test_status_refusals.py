@@ -109,6 +109,8 @@ class World:
         calls = LoadBalancerCalls(pool, clock)
         shares = Shares(64)
         lists = RecordLister(self.client, view.observe_record)
+        locks = AddressLocks(self.client, "lbcf-system", clock)
+        inheritance = LegacyLocks(view, AddressLocker(self.client, locks, clock), clock)
         match self.kind:
             case "BackendGroup":
                 return GroupStatusReconciler(
@@ -123,17 +125,16 @@ class World:
                     abandonments,
                     queue=queue,
                     shares=shares,
+                    inheritance=inheritance,
                     lists=lists,
                 ).reconcile
             case "LoadBalancer":
-                locks = AddressLocks(self.client, "lbcf-system", clock)
-                locker = AddressLocker(self.client, locks, clock)
                 balancers = self._writer(LOAD_BALANCERS, view.load_balancers)
                 return LoadBalancers(
                     view,
                     LoadBalancerExecutor(balancers, calls, clock),
                     abandonments,
-                    inheritance=LegacyLocks(view, locker, clock),
+                    inheritance=inheritance,
                     lists=lists,
                 ).reconcile
             case _:

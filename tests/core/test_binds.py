@@ -67,8 +67,8 @@ CREATE, ENSURE, DELETE, VALIDATE = (
 )
 FRESH = EntryStatus("front", "proxy", spec=SPEC)
 BEGUN = with_outcome(FRESH, Begun(), START)
-CREATED = with_outcome(FRESH, Created({"arn": "7"}, "url:1"), START)
-READY = with_outcome(CREATED, Ensured(TIMEOUT, "url:1"), START)
+CREATED = with_outcome(FRESH, Created({"arn": "7"}, "key:1"), START)
+READY = with_outcome(CREATED, Ensured(TIMEOUT), START)
 
 
 def failed(
@@ -285,7 +285,7 @@ def test_trouble_has_the_reasons_of_lbcf(
     assert (False, reason) == told_by(status, kind)
     assert timedelta(seconds=10) == bind_status.rest_of(status, START)
     assert timedelta(0) == bind_status.rest_of(status, START + timedelta(seconds=11))
-    done = with_outcome(status, Ensured(TIMEOUT, "url:1"), START)
+    done = with_outcome(status, Ensured(TIMEOUT), START)
     assert timedelta(0) == bind_status.rest_of(done, START)
 
 
@@ -298,7 +298,7 @@ def test_nobody_knows_whether_what_was_begun_exists() -> None:
     assert [None, None] == [
         told_by(found, conditions.CREATED)[0] for found in (BEGUN, absent)
     ]
-    created = with_outcome(absent, Created({}, "url:1"), START)
+    created = with_outcome(absent, Created({}, "key:1"), START)
     assert (True, "Created") == told_by(created, conditions.CREATED)
 
 
@@ -344,7 +344,7 @@ def test_what_has_no_place_in_a_status_changes_nothing() -> None:
     """Members of a Bind's load balancer are not counted; its key is as of others."""
     assert READY == with_outcome(READY, Counted(3), START)
     locked = with_outcome(READY, Locked("key:shared"), START)
-    assert ("key:shared", "url:1") == locked.lock_keys
+    assert ("key:shared", "key:1") == locked.lock_keys
 
 
 def test_changes_are_put_into_what_is_there_now() -> None:
@@ -406,15 +406,19 @@ def test_obstacle_is_told_of_what_comes_next(
     assert (standing, WHY.reason) == told_by(told, kind)
 
 
-@pytest.mark.parametrize(
-    "outcome", [Created({"arn": "8"}, "key:a"), Ensured({}, "key:a")]
-)
-def test_success_ends_the_pause_and_keeps_the_key(outcome: Created | Ensured) -> None:
-    """A load balancer is locked under each key that it ever had."""
+@pytest.mark.parametrize("outcome", [Created({"arn": "8"}, "key:1"), Ensured({})])
+def test_success_ends_the_pause(outcome: Created | Ensured) -> None:
+    """Its driver may be asked again."""
     told = with_outcome(attrs.evolve(READY, retry_after=START), outcome, START)
 
     assert None is told.retry_after
-    assert ("key:a", "url:1") == told.lock_keys
+
+
+def test_load_balancer_is_locked_under_each_key_that_it_ever_had() -> None:
+    """Its records hold their locks under the older ones, too."""
+    told = with_outcome(READY, Created({"arn": "8"}, "key:a"), START)
+
+    assert ("key:a", "key:1") == told.lock_keys
 
 
 @pytest.mark.parametrize(

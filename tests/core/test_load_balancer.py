@@ -717,7 +717,7 @@ def test_key_waits_for_locks_that_nobody_could_take() -> None:
 
 
 def test_entry_writes_its_key_with_what_it_learnt() -> None:
-    """In the one write that says that it has its attributes."""
+    """In the one write that says that it was created."""
     world = an_entry_world()
     world.answers = deque([DriverSucceeded(), DriverSucceeded(lock_key="shared")])
     world.turn()
@@ -725,13 +725,75 @@ def test_entry_writes_its_key_with_what_it_learnt() -> None:
     assert ("key:shared",) == world.status.lock_keys
 
 
-def test_entry_writes_the_key_that_an_ensure_tells_of() -> None:
-    """As an object does, which writes it before that."""
+@pytest.mark.parametrize("driver", [DRIVER, BY_ADDRESS])
+def test_entry_locks_its_members_under_the_key_that_an_ensure_tells_of(
+    driver: LoadBalancerDriver,
+) -> None:
+    """They may have been registered since it was created, under another key."""
     world = an_entry_world()
+    world.driver = driver
     world.answers = deque([*[DriverSucceeded()] * 2, DriverSucceeded(lock_key="new")])
-    ready(world)
+    while world.turn().again_after == timedelta(0):
+        pass
 
+    locks = ["LockMembers"] if driver is BY_ADDRESS else []
+    assert ["ensureLoadBalancer", *locks, "Locked", "Ensured"] == named(world.steps)[4:]
     assert "key:new" == world.status.lock_keys[0]
+
+
+@both
+@pytest.mark.parametrize("fails", [False, True])
+def test_key_changes_with_the_url_of_its_driver_whatever_waits(
+    make: Callable[[], World], *, fails: bool
+) -> None:
+    """Others with the same members may have it already, and lock them by it."""
+    world = make()
+    world.driver = BY_ADDRESS
+    world = ready(world)
+    if fails:
+        world.edit(TIMEOUT)
+        world.answers = deque([DriverSucceeded(), CallRefused("no")])
+        world.turn()
+    before = world.balancer.lock_keys
+    world.driver = attrs.evolve(BY_ADDRESS, url="http://elsewhere.test")
+    world.steps.clear()
+
+    end = world.turn()
+
+    assert ["LockMembers", "Locked"] == named(world.steps)
+    assert before == world.balancer.lock_keys[1:]
+    assert fails == (end.again_after is not None)
+
+
+@both
+def test_locks_that_nobody_could_take_are_tried_again_soon(
+    make: Callable[[], World],
+) -> None:
+    """The key is not written before, and nothing else is done."""
+    world = make()
+    world.driver = BY_ADDRESS
+    world = ready(world)
+    before = world.balancer.lock_keys
+    world.driver = attrs.evolve(BY_ADDRESS, url="http://elsewhere.test")
+    world.locks_answered = False
+
+    assert Finish(seconds(1)) == world.turn()
+
+    assert ["LockMembers"] == named(world.steps)
+    assert before == world.balancer.lock_keys
+
+
+def test_entry_that_was_created_before_there_were_keys_gets_one() -> None:
+    """One of LBCF in Go: its records' addresses can be locked then."""
+    world = ready(an_entry_world())
+    assert isinstance(world.stored, Bind)
+    status = attrs.evolve(world.status, lock_keys=())
+    world.stored = attrs.evolve(world.stored, statuses=(status,))
+
+    world.turn()
+
+    assert ["Locked"] == named(world.steps)
+    assert 1 == len(world.status.lock_keys)
 
 
 def test_object_that_was_created_before_there_were_keys_gets_one() -> None:
@@ -833,7 +895,7 @@ def test_what_is_said_of_anything_but_the_creation_keeps_its_generation() -> Non
     newer = attrs.evolve(balancer.meta, generation=2)
 
     told = load_balancer_status.with_outcome(
-        attrs.evolve(balancer, meta=newer), Ensured({}, "url:1"), at(1.0).wall
+        attrs.evolve(balancer, meta=newer), Ensured({}), at(1.0).wall
     )
 
     assert [1, 2] == [c.observed_generation for c in told.conditions]

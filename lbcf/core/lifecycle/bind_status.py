@@ -119,11 +119,8 @@ def with_outcome(
                 status, Condition(conditions.CREATED, True, Reason.CREATED), now
             )
             return _with(status, _ENSURED_NEXT, now)
-        case Ensured(attributes=attributes, lock_key=key):
-            keys = locking.with_key(status.lock_keys, key)
-            status = attrs.evolve(
-                status, synced=dict(attributes), lock_keys=keys, retry_after=None
-            )
+        case Ensured(attributes=attributes):
+            status = attrs.evolve(status, synced=dict(attributes), retry_after=None)
             return _with(status, Condition(conditions.READY, True, Reason.READY), now)
         case CallFailed():
             status = attrs.evolve(status, retry_after=now + outcome.pause)

@@ -224,10 +224,8 @@ def _lock_members(
     state: LoadBalancerState, seen: Observation, _now: Now
 ) -> Step | None:
     """Write its key down once its records hold their locks under it (rule 5)."""
-    if seen.is_entry or isinstance(seen.driver, Explanation):
-        return None
-    key = _lock_key(seen, seen.driver, state.ensured)
-    if key == _known_key(seen):
+    key = _new_key(state, seen)
+    if key is None or isinstance(seen.driver, Explanation):
         return None
     if seen.driver.member_key is MemberKey.ADDRESS and state.locked != key:
         return LockMembers(seen.balancer, key)
@@ -258,10 +256,9 @@ def _write_ensured(
     state: LoadBalancerState, seen: Observation, _now: Now
 ) -> Step | None:
     """Write down that it has its attributes."""
-    if state.ensured is None or isinstance(seen.driver, Explanation):
+    if state.ensured is None:
         return None
-    key = _lock_key(seen, seen.driver, state.ensured)
-    ensured = Ensured(seen.attributes, key, state.ensured.ingress)
+    ensured = Ensured(seen.attributes, state.ensured.ingress)
     return WriteOutcome(seen.balancer, ensured)
 
 
@@ -325,16 +322,15 @@ def _call(operation: Operation, seen: Observation) -> CallForLoadBalancer | None
     return CallForLoadBalancer(operation, balancer, seen.driver)
 
 
-def _known_key(seen: Observation) -> str:
-    return next(iter(seen.balancer.lock_keys), "")
-
-
-def _lock_key(
-    seen: Observation, driver: LoadBalancerDriver, answer: DriverSucceeded | None
-) -> str:
-    answered = answer.lock_key if answer else ""
-    info = seen.balancer.info or {}
-    return locking.key_of(answered, driver.url, info, _known_key(seen))
+def _new_key(state: LoadBalancerState, seen: Observation) -> str | None:
+    """Return the key that it has now, where that is not written down yet."""
+    info = seen.balancer.info
+    if info is None or not seen.is_held or isinstance(seen.driver, Explanation):
+        return None
+    answered = state.ensured.lock_key if state.ensured else ""
+    known = next(iter(seen.balancer.lock_keys), "")
+    key = locking.key_of(answered, seen.driver.url, info, known)
+    return None if key == known else key
 
 
 def _count_due(
@@ -401,6 +397,9 @@ def _hindered(
     """Find what keeps it from being created or ensured."""
     driver = driver_for_namespace(seen.driver, seen.balancer.meta.key.namespace)
     state = attrs.evolve(state, observed=attrs.evolve(seen, driver=driver))
+    if _new_key(state, attrs.evolve(seen, driver=driver)) is not None:
+        # It needs nobody's answer: others with the same members may have it already.
+        return state
     if seen.is_entry and not _is_ensure_due(state, seen, now):
         return _stopped(state, None)
     if seen.balancer.pool and not seen.balancer.address:

@@ -114,7 +114,6 @@ class Ensured:
     """Its driver gave it its attributes; the rest as of `Created`."""
 
     attributes: Mapping[str, str]
-    lock_key: str
     ingress: tuple[Ingress, ...] | None = None
 
 
