@@ -12,7 +12,7 @@ import pytest
 
 from lbcf.ctl.uninstall.kubectl import LOGIN
 from lbcf.ctl.uninstall.removal import ADMISSION, MUTATING, OURS, remove_gates
-from lbcf.ctl.uninstall.services import FINALIZER, MARK, let_go_of_services
+from lbcf.ctl.uninstall.services import FINALIZER, MARK
 
 
 VERSION = f"{ADMISSION}/v1beta1"
@@ -173,26 +173,3 @@ def test_gates_go_while_another_api_is_down(server: Server) -> None:
     remove_gates()
 
     assert f"{POLICIES}/lbcf-gate" in server.deleted
-
-
-@pytest.mark.parametrize("empty", [False, True])
-def test_finalizer_of_somebody_else_stays(server: Server, *, empty: bool) -> None:
-    """Also one that comes between the list and the write."""
-    server.meanwhile = THEIRS
-
-    let_go_of_services(empty=empty)
-
-    meta = server.objects[SERVICE]["metadata"]
-    assert ([THEIRS], {}) == (meta["finalizers"], meta["annotations"])
-
-
-@pytest.mark.parametrize("empty", [False, True])
-def test_service_that_is_gone_meanwhile_is_passed_over(
-    server: Server, *, empty: bool
-) -> None:
-    """There is nothing left to let go of."""
-    server.meanwhile = "delete"
-
-    let_go_of_services(empty=empty)
-
-    assert SERVICE not in server.objects
