@@ -40,7 +40,7 @@ from lbcf.kube.leases import (
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.journal import Predecessor
 from lbcf.runtime.process_identity import ProcessIdentity, ProcessWitness, until_refused
-from lbcf.runtime.tasks import CutError, cut_is_error, end_tasks
+from lbcf.runtime.tasks import CutError, cut_is_error, end_tasks, is_ending
 from lbcf.wire.metadata import Identity, identity_of
 
 
@@ -225,8 +225,7 @@ class LeaderElector:
                 raise
             # A TaskGroup raises its tasks' errors in place of a cancellation that comes with
             # them: whoever is to end would go on as a candidate.
-            leading = asyncio.current_task()
-            if leading is not None and leading.cancelling():
+            if is_ending():
                 raise asyncio.CancelledError from None
             return False
         finally:

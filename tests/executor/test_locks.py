@@ -352,6 +352,12 @@ def held_key(held: LockTaken | LockHeld) -> ObjectKey:
     return held.lock
 
 
+def holder_of(held: LockTaken | LockHeld) -> str | None:
+    """Return the uid of the record that has the lock."""
+    assert isinstance(held, LockHeld)
+    return held.uid
+
+
 async def test_one_address_at_two_load_balancers_is_two_locks(
     smith: Locksmith,
 ) -> None:
@@ -373,8 +379,7 @@ async def test_load_balancers_with_one_key_share_their_locks(smith: Locksmith) -
 
     held = await smith.take(second)
 
-    assert isinstance(held, LockHeld)
-    assert first.meta.uid == held.uid
+    assert first.meta.uid == holder_of(held)
     assert 1 == len(await smith.locks.list()), "one write each"
 
 
@@ -396,8 +401,7 @@ async def test_a_lock_under_an_older_key_holds(
     smith.keys = {"front": keys[1]}
 
     held = await smith.take(second)
-    assert isinstance(held, LockHeld)
-    assert first.meta.uid == held.uid
+    assert first.meta.uid == holder_of(held)
     await smith.gone(first)
     assert isinstance(await smith.take(second), LockHeld)
     smith.clock.advance(QUARANTINE)
@@ -420,8 +424,7 @@ async def test_a_key_that_changes_while_a_lock_is_taken_counts(
     smith.before_create = overtaken
     held = await smith.take(first)
 
-    assert isinstance(held, LockHeld)
-    assert second.meta.uid == held.uid
+    assert second.meta.uid == holder_of(held)
 
 
 async def test_who_has_a_newer_key_is_seen_by_who_has_an_older_one_alone(
@@ -434,8 +437,7 @@ async def test_who_has_a_newer_key_is_seen_by_who_has_an_older_one_alone(
 
     held = await smith.take(second)
 
-    assert isinstance(held, LockHeld)
-    assert first.meta.uid == held.uid
+    assert first.meta.uid == holder_of(held)
 
 
 async def test_who_waits_under_an_older_key_keeps_nobody_from_a_newer_one(

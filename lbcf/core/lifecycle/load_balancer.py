@@ -396,8 +396,9 @@ def _hindered(
 ) -> LoadBalancerState:
     """Find what keeps it from being created or ensured."""
     driver = driver_for_namespace(seen.driver, seen.balancer.meta.key.namespace)
-    state = attrs.evolve(state, observed=attrs.evolve(seen, driver=driver))
-    if _new_key(state, attrs.evolve(seen, driver=driver)) is not None:
+    observed = attrs.evolve(seen, driver=driver)
+    state = attrs.evolve(state, observed=observed)
+    if _new_key(state, observed) is not None:
         # It needs nobody's answer: others with the same members may have it already.
         return state
     if seen.is_entry and not _is_ensure_due(state, seen, now):
