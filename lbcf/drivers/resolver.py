@@ -142,8 +142,8 @@ class DriverResolver(AbstractResolver):
         """Ask for each kind of address, where nobody has any for both together.
 
         c-ares tells of what came last: there is no IPv6 address, say, although the question
-        for IPv4 ones had failed. And it remembers that for an hour (1.34), whatever the
-        name server says.
+        for IPv4 ones had failed. And it remembers that for longer than the name server
+        says (1.34).
         """
         resolver, found = self._unknowing(), list[ResolveResult]()
         none: OSError | None = None

@@ -110,8 +110,9 @@ class AddressLocker:
         either: who took the newest alone would not be seen by a record of one that does
         not have it yet. Under the name of its driver, as earlier versions of this program
         had locks, nobody may have one. The oldest key comes first: keys are added as
-        newer ones, so that a record which waits holds none that another one lacks, and
-        no two wait for each other. A key that has changed meanwhile counts.
+        newer ones, so that a record which waits holds none that another one lacks. Where
+        that order turns round between two locks, two may wait for each other
+        (docs/promises.md). A key that has changed meanwhile counts.
 
         Raises:
             KubeError: the API server could not be asked.
