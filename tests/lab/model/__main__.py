@@ -1,7 +1,7 @@
 """`python -m tests.lab.model`: every built variant holds, every weaker one is refuted.
 
 Takes names of variants, or the beginnings of names; without any it runs all of them, safety
-and liveness, then the drain's clock, the gates, load balancers made again, batches and SPIN.
+and liveness, then the drain's clock, the gates, load balancers made again, lock keys, batches and SPIN.
 Runs under pypy3 by choice: CPython takes about ten times as long.
 """
 
@@ -20,6 +20,7 @@ from tests.lab.model import (
     gated_rollout,
     lasting,
     liveness,
+    lock_keys,
     page,
     spin,
 )
@@ -33,6 +34,7 @@ APART = {
     "drain": (drain_clock.show,),
     "gate": (gate.show, gated_rollout.show),
     "anew": (anew.show,),
+    "keys": (lock_keys.show,),
     "batches": (batches.show,),
     "spin": (spin.show,),
 }
@@ -94,7 +96,7 @@ def main(argv: list[str] | None = None) -> int:
         prog="python -m tests.lab.model", description=__doc__
     )
     parser.add_argument(
-        "names", nargs="*", help="such as b01, w, drain, gate, anew, batches"
+        "names", nargs="*", help="such as b01, w, drain, gate, anew, keys, batches"
     )
     parser.add_argument("--traces", action="store_true", help="print each trace")
     parser.add_argument("--page", metavar="FILE", help="write it all as a page, too")

@@ -5,7 +5,15 @@ Each section stands alone, so that a test can look for it in the page.
 
 from __future__ import annotations
 
-from tests.lab.model import anew, batches, drain_clock, gate, gated_rollout, spin
+from tests.lab.model import (
+    anew,
+    batches,
+    drain_clock,
+    gate,
+    gated_rollout,
+    lock_keys,
+    spin,
+)
 from tests.lab.model.search import Found
 from tests.lab.model.variants import Variant
 
@@ -116,7 +124,8 @@ def tail() -> str:
     rows = "".join(_spin_row(switches) for switches in spin.BUILT + spin.WEAKER)
     gates = "".join(f"{line}\n" for line in gate.lines())
     apart = f"{DRAIN_HEAD}{drains}{GATE_HEAD}{gates}```\n{gated_rollout.page()}"
-    return f"{apart}{anew.page()}{batches.page()}{SPIN_HEAD}{rows}"
+    keys = f"{anew.page()}{lock_keys.page()}"
+    return f"{apart}{keys}{batches.page()}{SPIN_HEAD}{rows}"
 
 
 def _spin_row(switches: tuple[str, ...]) -> str:
