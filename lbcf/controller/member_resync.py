@@ -208,8 +208,8 @@ class MemberResync:
         )
         if listed is not None and not is_new:
             await self._compare(key, driver, registered, listed)
-        if not is_new and not self._is_resetting(key):
-            self._in_service.read(key, driver.member_key, registered, listed)
+        # Also while lost members are put back: one that its driver refuses never is.
+        self._in_service.read(key, driver.member_key, registered, listed)
         epochs = self._epochs.get(key) or Epochs()
         await self._reachable.succeeded(key, epochs, is_epoch_due=is_new)
 

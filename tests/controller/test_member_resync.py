@@ -38,6 +38,7 @@ from lbcf.runtime.journal import NoJournal
 from lbcf.runtime.limiter import Shares
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.shutdown import RoundCutError, work_until_asked
+from lbcf.wire.driver_answers import BackendState, ListedBackend
 from lbcf.wire.metadata import Identity
 from tests.builders import a_driver, a_load_balancer, a_record, seconds
 from tests.controller.exchanges import Nobody, idle_binds
@@ -79,17 +80,18 @@ class Lists(LoadBalancerCalls):
         clock = VirtualClock()
         super().__init__(DriverPool(clock, CollectorRegistry()), clock)
         self.begun: dict[ObjectKey, list[float]] = {}
+        self.listing = Listing("e1", (), b"")
         self._hanging = hanging
 
     async def list(
         self, load_balancer: LoadBalancer, driver: LoadBalancerDriver, known: bytes
     ) -> Listing | CallFailure | None:
-        """List no members in an epoch that is written down."""
+        """List no members in an epoch that is written down, unless told otherwise."""
         now = asyncio.get_running_loop().time()
         self.begun.setdefault(load_balancer.meta.key, []).append(now)
         if driver.meta.key.name in self._hanging:
             await asyncio.sleep(GIVES_UP)
-        return Listing("e1", (), known)
+        return attrs.evolve(self.listing, digest=known)
 
 
 @attrs.define
@@ -294,3 +296,27 @@ def test_cut_of_what_is_written_ends_the_work() -> None:
                 )
 
     run_virtual(play())
+
+
+def test_members_are_looked_at_while_another_one_cannot_be_put_back() -> None:
+    """Its driver refuses one after a reset, maybe for good: others go out of service."""
+    stage = Stage()
+    stage.show("front", "proxy")
+    lost, other = a_record("web-1"), a_record("web-2", registered=True)
+    stage.view.records.apply(Put(lost))
+    member = ListedBackend(
+        backend_addr=other.address, record_id=other.meta.uid, state=BackendState.DOWN
+    )
+    stage.calls.listing = Listing("e2", (member,), b"")
+
+    async def play() -> None:
+        running = asyncio.gather(*stage.survey.rounds())
+        await asyncio.sleep(3)
+        stage.view.records.apply(Put(other))
+        await asyncio.sleep(60)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    run_virtual(play())
+
+    assert f"{RECORDS.path(other.meta.key)}/status" in stage.api.refused
