@@ -278,12 +278,21 @@ class Binds:
         now = self._clock.now()
         for name, step in writes.items():
             _log_step(bind, name, step)
-        changes = {name: _change(step, bind, now) for name, step in writes.items()}
+        changes = {
+            name: _change(step, bind, now, self._shared_lock_keys(step))
+            for name, step in writes.items()
+        }
         written = await self._writer.write(bind, changes)
         for name, step in writes.items():
             reply = self._reply(written, name, step)
             states[name] = load_balancer.learn(states[name], step, reply, self._now())
         return written or bind
+
+    def _shared_lock_keys(self, step: Write) -> tuple[str, ...]:
+        """Return the lock keys of all that are the same load balancer to its driver."""
+        if isinstance(step, ReleaseLoadBalancer):
+            return ()
+        return self._view.shared_lock_keys(step.balancer.driver_key, step.info)
 
     def _reply(self, written: Bind | None, name: str, step: Write) -> Reply:
         """Return what has become of one load balancer by a write."""
@@ -349,7 +358,7 @@ def _is_no_call(step: Step) -> TypeGuard[Write | Finish]:
     return isinstance(step, WriteOutcome | ReleaseLoadBalancer | Finish)
 
 
-def _change(step: Write, bind: Bind, now: datetime) -> Change:
+def _change(step: Write, bind: Bind, now: datetime, shared: tuple[str, ...]) -> Change:
     """Return what a step does to the status of a load balancer."""
     if isinstance(step, ReleaseLoadBalancer):
         return bind_status.without_entry
@@ -358,6 +367,7 @@ def _change(step: Write, bind: Bind, now: datetime) -> Change:
         outcome=step.outcome,
         now=now,
         generation=bind.meta.generation,
+        shared=shared,
     )
 
 

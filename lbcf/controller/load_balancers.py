@@ -3,6 +3,8 @@
 What is decided is in `lbcf.core.lifecycle.load_balancer`; here it learns what is in the view.
 """
 
+from collections.abc import Mapping
+
 import structlog
 
 from lbcf.controller.legacy import LegacyLocks
@@ -87,6 +89,12 @@ class LoadBalancers:
     async def lock_members(self, balancer: ObjectKey, key: str) -> bool:
         """Take the locks of its records under one more key."""
         return await self._inheritance.take_also(balancer, key)
+
+    def shared_lock_keys(
+        self, driver: ObjectKey, info: Mapping[str, str] | None
+    ) -> tuple[str, ...]:
+        """Return the lock keys of all that are the same load balancer to a driver."""
+        return self._view.shared_lock_keys(driver, info)
 
     async def list_records(self, balancer: LoadBalancer) -> Observation:
         """See all of its records that there are now."""

@@ -13,6 +13,7 @@ from lbcf.controller.selector_index import (
     node_clues_of,
     template_of,
 )
+from lbcf.core.lifecycle import locking
 from lbcf.core.lifecycle.listing import can_drift
 from lbcf.core.lifecycle.turn import driver_for_namespace, find_driver
 from lbcf.core.model import conditions, names
@@ -127,7 +128,11 @@ def _membership_of(record: BackendRecord) -> Iterator[ObjectKey]:
 def _identity_of(load_balancer: LoadBalancer) -> Iterator[Hashable]:
     """Index load balancers by what they are to their driver."""
     if load_balancer.info is not None:
-        yield load_balancer.driver_key, *sorted(load_balancer.info.items())
+        yield _identity(load_balancer.driver_key, load_balancer.info)
+
+
+def _identity(driver: ObjectKey, info: Mapping[str, str]) -> Hashable:
+    return driver, *sorted(info.items())
 
 
 def load_balancers_of(group: BackendGroup) -> Iterator[ObjectKey]:
@@ -280,15 +285,25 @@ class View:
         that was made since, would have no key in common.
         """
         found = self.load_balancers.get(load_balancer)
-        if found is None:
+        return (
+            () if found is None else self.shared_lock_keys(found.driver_key, found.info)
+        )
+
+    def shared_lock_keys(
+        self, driver: ObjectKey, info: Mapping[str, str] | None
+    ) -> tuple[str, ...]:
+        """Return the same for a load balancer by what it is to its driver.
+
+        Args:
+            driver: its key.
+            info: lbInfo; None: it has not been created.
+        """
+        if info is None:
             return ()
-        same = [
-            other
-            for identity in _identity_of(found)
-            for other in self.load_balancers.by_index("identity", identity)
-        ]
-        same.sort(key=lambda other: (-len(other.lock_keys), str(other.meta.key)))
-        return tuple(dict.fromkeys(key for other in same for key in other.lock_keys))
+        identity = _identity(driver, info)
+        same = list(self.load_balancers.by_index("identity", identity))
+        same.sort(key=lambda other: str(other.meta.key))
+        return locking.in_order(other.lock_keys for other in same)
 
     def limit(self, load_balancer: ObjectKey) -> int | None:
         """Return how many calls a load balancer bears at a time, None: any number."""

@@ -1,6 +1,6 @@
 """Carries out the steps of a LoadBalancer object's life."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import Protocol
@@ -62,6 +62,16 @@ class Surroundings(Protocol):
         """Take the locks of its records under one more key.
 
         False: the API server gave no answer for some.
+        """
+
+    def shared_lock_keys(
+        self, driver: ObjectKey, info: Mapping[str, str] | None
+    ) -> Sequence[str]:
+        """Return the lock keys of all that are the same load balancer to a driver.
+
+        Args:
+            driver: its key.
+            info: what it knows it by.
         """
 
     async def list_records(self, balancer: LoadBalancer) -> Observation:
@@ -142,7 +152,7 @@ class LoadBalancerExecutor:
                 raise ValueError("a finished turn has nothing to perform")
             case _:
                 try:
-                    stored = await self._store(step)
+                    stored = await self._store(around, step)
                 except NotFound:
                     return LoadBalancerGone()
                 except Conflict:
@@ -151,6 +161,7 @@ class LoadBalancerExecutor:
 
     async def _store(
         self,
+        around: Surroundings,
         step: HoldLoadBalancer | ReadLoadBalancer | WriteOutcome | ReleaseLoadBalancer,
     ) -> LoadBalancer | None:
         """Ask the API server; returns what it has now, None: nothing that is ours."""
@@ -166,7 +177,7 @@ class LoadBalancerExecutor:
                 self._writer.observe(fresh)
                 return fresh
             case WriteOutcome():
-                return await self._write(step)
+                return await self._write(around, step)
             case ReleaseLoadBalancer():
                 await self._writer.release(before.meta, names.FINALIZER_LOAD_BALANCER)
                 return None
@@ -180,10 +191,11 @@ class LoadBalancerExecutor:
             _log.info("load_balancer.created", load_balancer=name)
         return reply
 
-    async def _write(self, step: WriteOutcome) -> LoadBalancer:
+    async def _write(self, around: Surroundings, step: WriteOutcome) -> LoadBalancer:
         """Put what was learnt into the status, if it says anything new."""
         before = step.balancer
-        after = with_outcome(before, step.outcome, self._clock.now())
+        shared = around.shared_lock_keys(before.driver_key, step.info)
+        after = with_outcome(before, step.outcome, self._clock.now(), shared)
         if after == before:
             return before
         if not isinstance(step.outcome, Begun | Created | Ensured | Locked | Counted):

@@ -110,9 +110,8 @@ class AddressLocker:
         either: who took the newest alone would not be seen by a record of one that does
         not have it yet. Under the name of its driver, as earlier versions of this program
         had locks, nobody may have one. The oldest key comes first: keys are added as
-        newer ones, so that a record which waits holds none that another one lacks. Where
-        that order turns round between two locks, two may wait for each other
-        (docs/promises.md). A key that has changed meanwhile counts.
+        newer ones (`lbcf.core.lifecycle.locking.with_key`), so that a record which waits
+        holds none that another one lacks. A key that has changed meanwhile counts.
 
         Raises:
             KubeError: the API server could not be asked.
@@ -199,6 +198,9 @@ class AddressLocker:
     async def inherit(self, record: BackendRecord, key: str = "") -> str | None:
         """Take the lock of a record that has its address already; returns who else has it.
 
+        Of a holder that exists no more it is taken at once: the address is the record's, and
+        who comes next would wait for the end of that holder alone.
+
         Args:
             record: it.
             key: of its load balancer; empty: the name of its driver, as ever.
@@ -209,9 +211,18 @@ class AddressLocker:
         address = record.address
         name = _named(key, address) if key else _name(record, address)
         # Whoever takes it over waits for what the record says, as by its other locks.
-        settling = record.status.lock_settling
-        held = await self._locks.take(name, _name_of(record), settling)
+        settling, own = record.status.lock_settling, _name_of(record)
+        held = await self._locks.take(name, own, settling)
+        if isinstance(held, HeldBy) and await self._is_gone(held):
+            # Calls for that end may be late still, by what its lock says.
+            longest = max(settling, timedelta(seconds=held.lease.duration))
+            held = await self._locks.take_over(held, own, longest)
         return held.holder if isinstance(held, HeldBy) else None
+
+    async def _is_gone(self, held: HeldBy) -> bool:
+        """Ask whether a holder exists no more; one that cannot be read may exist."""
+        holder = _holder(held.holder)
+        return holder is not None and not await self._exists(holder)
 
     async def sweep_forever(self) -> None:
         """Delete stale locks now and then, until cancelled."""

@@ -18,7 +18,7 @@ from lbcf.kube.errors import Unavailable
 from lbcf.kube.kinds import BINDS, RECORDS
 from lbcf.kube.list_watch import Put
 from lbcf.runtime.worker import Done, RequeueAfter, Result
-from tests.builders import a_record
+from tests.builders import a_load_balancer, a_record
 from tests.controller.balancers import BIND, Cluster
 from tests.controller.views import obscure
 from tests.fakes.loop import run_virtual
@@ -178,6 +178,19 @@ def test_members_are_locked_before_the_key_of_an_entry_changes(refused: int) -> 
     leases = [whole for path, whole in cluster.api.objects.items() if "addr-" in path]
     assert 1 == len(leases)
     assert str(record.meta.uid) in str(leases[0]["spec"])
+
+
+def test_keys_of_what_is_the_same_to_its_driver_come_along() -> None:
+    """A LoadBalancer has been there for longer: both lock in one order from the start."""
+    cluster = a_cluster("proxy")
+    other = attrs.evolve(
+        a_load_balancer(info={"id": "proxy"}), lock_keys=("url:2", "url:1")
+    )
+    cluster.view.load_balancers.apply(Put(other))
+
+    turns(cluster, 3)
+
+    assert ["url:2", "url:1"] == keys_of(cluster)[1:]
 
 
 def keys_of(cluster: Cluster) -> list[str]:

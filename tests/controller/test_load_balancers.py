@@ -5,6 +5,7 @@ import asyncio
 from collections import deque
 from datetime import timedelta
 
+import attrs
 import pytest
 
 from lbcf.core.lifecycle.turn import DRIVER_RECHECK
@@ -13,7 +14,7 @@ from lbcf.drivers.errors import TimedOut
 from lbcf.kube.kinds import LOAD_BALANCERS, RECORDS
 from lbcf.kube.list_watch import Put
 from lbcf.runtime.worker import Done, RequeueAfter, Result
-from tests.builders import a_record, a_spec
+from tests.builders import a_load_balancer, a_record, a_spec
 from tests.controller.balancers import KEY, Cluster
 from tests.fakes.loop import run_virtual
 from tests.kube.tiny_api import Json
@@ -67,6 +68,19 @@ def test_life_from_first_to_last() -> None:
     assert Done() == turns(cluster, 1)
     assert ["deleteLoadBalancer proxy", "PATCH release"] == cluster.seen
     assert {} == cluster.api.objects
+
+
+def test_keys_of_what_is_the_same_to_its_driver_come_along() -> None:
+    """Another object has been there for longer: both lock in one order from the start."""
+    cluster = a_cluster()
+    other = a_load_balancer("other", info={"id": "7"})
+    other = attrs.evolve(other, lock_keys=("url:2", "url:1"))
+    cluster.view.load_balancers.apply(Put(other))
+
+    turns(cluster, 2)
+
+    keys = cluster.body(LOAD_BALANCERS, KEY)["status"]["lockKeys"]
+    assert ["url:2", "url:1"] == keys[1:]
 
 
 def test_identity_is_written_over_what_changed_meanwhile() -> None:

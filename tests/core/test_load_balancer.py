@@ -766,6 +766,26 @@ def test_key_changes_with_the_url_of_its_driver_whatever_waits(
 
 
 @both
+def test_key_that_it_had_before_is_not_written_again(
+    make: Callable[[], World],
+) -> None:
+    """The URL of its driver is changed back: the order of its locks stays."""
+    world = make()
+    world.driver = BY_ADDRESS
+    world = ready(world)
+    world.driver = attrs.evolve(BY_ADDRESS, url="http://elsewhere.test")
+    world.turn()
+    before = world.balancer.lock_keys
+    world.driver = BY_ADDRESS
+    world.steps.clear()
+
+    world.turn()
+
+    assert [] == named(world.steps)
+    assert before == world.balancer.lock_keys
+
+
+@both
 def test_locks_that_nobody_could_take_are_tried_again_soon(
     make: Callable[[], World],
 ) -> None:

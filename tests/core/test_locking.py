@@ -80,15 +80,15 @@ def test_what_a_driver_answers_counts_before_its_url() -> None:
     answered = key_of("pool-7", URL, INFO)
 
     assert answered == key_of("pool-7", "http://elsewhere", {})
-    assert answered == key_of("", "http://elsewhere", {}, known=answered)
-    assert answered != key_of("pool-8", URL, INFO, known=answered)
+    assert answered == key_of("", "http://elsewhere", {}, known=["url:1", answered])
+    assert answered != key_of("pool-8", URL, INFO, known=[answered])
 
 
 def test_a_key_by_url_goes_with_the_url() -> None:
     """A driver that has moved shares its members with all that are there."""
     before = key_of("", URL, INFO)
 
-    assert key_of("", "http://b", INFO) == key_of("", "http://b", INFO, known=before)
+    assert key_of("", "http://b", INFO) == key_of("", "http://b", INFO, known=[before])
 
 
 def test_nobodys_answer_is_taken_for_a_url() -> None:
@@ -101,8 +101,21 @@ def test_nobodys_answer_is_taken_for_a_url() -> None:
 def test_older_keys_stay_behind_the_newest() -> None:
     """Each once, and not without end."""
     assert ("b", "a") == with_key(("a",), "b")
-    assert ("a", "b") == with_key(("b", "a"), "a")
     assert ("e", "d", "c", "b") == with_key(("d", "c", "b", "a"), "e")
+
+
+def test_a_key_that_is_known_keeps_its_place() -> None:
+    """Who holds a lock under it would take the others in another order."""
+    assert ("b", "a") == with_key(("b", "a"), "a")
+    assert ("b", "a") == with_key((), "a", ("b", "a"))
+
+
+def test_keys_of_others_that_are_the_same_come_along() -> None:
+    """In their order, behind a newer one; what a lagging view lacks stays before them."""
+    assert ("b", "a") == with_key(("a",), "b", ("b", "a"))
+    assert ("c", "b", "a") == with_key(("a",), "c", ("b", "a"))
+    assert ("c", "b", "a") == with_key(("b", "a"), "c", ("a",))
+    assert ("e", "d", "c", "b") == with_key(("a",), "e", ("d", "c", "b", "a"))
 
 
 @pytest.mark.parametrize(

@@ -454,6 +454,33 @@ async def test_who_waits_under_an_older_key_keeps_nobody_from_a_newer_one(
     assert None is await smith.locker.inherit(has_it, "url:2")
 
 
+async def test_a_further_lock_of_a_holder_that_is_gone_is_taken_over(
+    smith: Locksmith,
+) -> None:
+    """The record has had the older one from it: who sees the newer one alone waits."""
+    smith.keys = {
+        "front": ("url:2", "url:1"),
+        "back": ("url:1",),
+        "late": ("url:2",),
+    }
+    gone = await smith.record("gone")
+    heir = await smith.record("heir", lb="back")
+    late = await smith.record("late", lb="late")
+    await smith.take(gone)
+    await smith.gone(gone)
+    await smith.take(heir)
+    smith.clock.advance(QUARANTINE)
+    assert TAKEN == await smith.take(heir)
+    has_it = attrs.evolve(heir, status=attrs.evolve(heir.status, address=ADDRESS))
+
+    assert None is await smith.locker.inherit(has_it, "url:2")
+
+    smith.clock.advance(QUARANTINE)
+    held = await smith.take(late)
+    assert isinstance(held, LockHeld)
+    assert heir.meta.uid == held.uid
+
+
 async def test_a_record_says_what_the_shortest_of_its_locks_says(
     smith: Locksmith,
 ) -> None:

@@ -3,7 +3,7 @@
 The conditions and reasons are those that LBCF in Go gave to `loadBalancerStatuses`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import attrs
@@ -98,7 +98,11 @@ def rest_of(status: EntryStatus, now: datetime) -> timedelta:
 
 
 def with_outcome(
-    status: EntryStatus, outcome: Outcome, now: datetime, generation: int = 0
+    status: EntryStatus,
+    outcome: Outcome,
+    now: datetime,
+    generation: int = 0,
+    shared: Sequence[str] = (),
 ) -> EntryStatus:
     """Put what was learnt into the status of a load balancer of a Bind.
 
@@ -108,10 +112,11 @@ def with_outcome(
         now: when that was.
         generation: of the Bind; where a driver answers that it has not created one that
             it was asked for, this is the mark that it may have begun.
+        shared: lock keys of all that are the same load balancer to its driver.
     """
     match outcome:
         case Created(identity=identity, lock_key=key):
-            keys = locking.with_key(status.lock_keys, key)
+            keys = locking.with_key(status.lock_keys, key, shared)
             status = attrs.evolve(
                 status, info=dict(identity), lock_keys=keys, retry_after=None
             )
@@ -126,7 +131,7 @@ def with_outcome(
             status = attrs.evolve(status, retry_after=now + outcome.pause)
             return _with(status, _failed(status, outcome, generation), now)
         case Locked(key):
-            keys = locking.with_key(status.lock_keys, key)
+            keys = locking.with_key(status.lock_keys, key, shared)
             return attrs.evolve(status, lock_keys=keys)
         case Counted():
             return status  # there is no place for it

@@ -323,14 +323,18 @@ def _call(operation: Operation, seen: Observation) -> CallForLoadBalancer | None
 
 
 def _new_key(state: LoadBalancerState, seen: Observation) -> str | None:
-    """Return the key that it has now, where that is not written down yet."""
+    """Return the key that it has now, where that is not written down yet.
+
+    One that it had before, as where a URL is changed back, keeps its place: records that
+    hold locks under it would take the others in another order.
+    """
     info = seen.balancer.info
     if info is None or not seen.is_held or isinstance(seen.driver, Explanation):
         return None
     answered = state.ensured.lock_key if state.ensured else ""
-    known = next(iter(seen.balancer.lock_keys), "")
+    known = seen.balancer.lock_keys
     key = locking.key_of(answered, seen.driver.url, info, known)
-    return None if key == known else key
+    return None if key in known else key
 
 
 def _count_due(

@@ -5,6 +5,7 @@ succeeded, then True, whatever else is told with it: from it alone a later proce
 whether there may be something to delete.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 
 import attrs
@@ -69,17 +70,27 @@ def observe_load_balancer(
 
 
 def with_outcome(
-    balancer: LoadBalancer, outcome: Outcome, now: datetime
+    balancer: LoadBalancer,
+    outcome: Outcome,
+    now: datetime,
+    shared: Sequence[str] = (),
 ) -> LoadBalancer:
-    """Put what was learnt into the status of a LoadBalancer."""
+    """Put what was learnt into the status of a LoadBalancer.
+
+    Args:
+        balancer: as it is.
+        outcome: what was learnt.
+        now: when that was.
+        shared: lock keys of all that are the same load balancer to its driver.
+    """
     match outcome:
         case Locked(key):
-            keys = locking.with_key(balancer.lock_keys, key)
+            keys = locking.with_key(balancer.lock_keys, key, shared)
             return attrs.evolve(balancer, lock_keys=keys)
         case Counted(backends):
             return attrs.evolve(balancer, backends=backends)
         case Created(identity, key, ingress):
-            keys = locking.with_key(balancer.lock_keys, key)
+            keys = locking.with_key(balancer.lock_keys, key, shared)
             balancer = attrs.evolve(balancer, info=dict(identity), lock_keys=keys)
             return _with(_reached(balancer, ingress), outcome, now)
         case Ensured(ingress=ingress):

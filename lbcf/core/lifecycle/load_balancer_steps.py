@@ -235,6 +235,13 @@ class WriteOutcome:
     balancer: LoadBalancer
     outcome: Outcome
 
+    @property
+    def info(self) -> Mapping[str, str] | None:
+        """Return what its driver knows it by, once that is written."""
+        if isinstance(self.outcome, Created):
+            return self.outcome.identity
+        return self.balancer.info
+
 
 @attrs.frozen
 class LockMembers:

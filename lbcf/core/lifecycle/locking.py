@@ -10,7 +10,7 @@ import contextlib
 import ipaddress
 import re
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import urlsplit
 
 from lbcf.core.model.names import digest
@@ -24,27 +24,50 @@ _ESCAPE = re.compile("%([0-9A-Fa-f]{2})")
 _UNRESERVED = re.compile(r"[\w.~-]", re.ASCII)
 
 
-def key_of(answered: str, url: str, info: Mapping[str, str], known: str = "") -> str:
+def key_of(
+    answered: str, url: str, info: Mapping[str, str], known: Sequence[str] = ()
+) -> str:
     """Return the present key of a load balancer.
 
     Args:
         answered: the driver's lockKey; empty where it has none, or was not asked.
         url: the driver's.
         info: lbInfo, the identity that the driver gave the load balancer.
-        known: the key until now; what a driver answered once stays until it answers
-            something else.
+        known: its keys until now, the newest first; what a driver answered once stays
+            until it answers something else.
     """
     if answered:
         return _ANSWERED + answered
-    if known.startswith(_ANSWERED):
-        return known
+    for key in known:
+        if key.startswith(_ANSWERED):
+            return key
     identity = [canonical_url(url), *(f"{k}={info[k]}" for k in sorted(info))]
     return f"url:{digest(identity, _HASH)}"
 
 
-def with_key(keys: tuple[str, ...], key: str) -> tuple[str, ...]:
-    """Return the keys with this one first; the latest of the older ones stay."""
-    return (key, *(old for old in keys if old != key))[:_MOST_KEYS]
+def with_key(
+    keys: tuple[str, ...], key: str, shared: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return the keys with this one; a new one comes first, and the latest others stay.
+
+    Args:
+        keys: of a load balancer.
+        key: the one that it has from now on.
+        shared: keys of all objects that are the same load balancer to the driver, the
+            newest first. They come along, in their order: locks are taken the oldest
+            first, and where that order turns round, two records wait for each other.
+    """
+    older = in_order((shared, keys))[:_MOST_KEYS]
+    return older if key in older else (key, *older)[:_MOST_KEYS]
+
+
+def in_order(found: Iterable[Sequence[str]]) -> tuple[str, ...]:
+    """Return all keys of some lists, in the order of the longest list first.
+
+    A list grows at its newest end, so that a shorter one lacks the newest keys.
+    """
+    longest = sorted(found, key=len, reverse=True)
+    return tuple(dict.fromkeys(key for keys in longest for key in keys))
 
 
 def canonical_url(url: str) -> str:

@@ -22,6 +22,7 @@ ABSENT, LIVE, ENDING, GONE = range(4)
 """What becomes of a record."""
 OLD, NEW, NEWEST = range(3)
 """Keys, by the URLs that they come of."""
+BACK = (OLD, NEW, OLD)
 RECORDS = 2
 NAMES = ("old", "new", "newest")
 
@@ -131,8 +132,8 @@ class Rules:
     together: bool = True
     members_first: bool = True
     oldest_first: bool = True
-    stays: bool = False
-    passes_on: bool = False
+    stays: bool = True
+    passes_on: bool = True
 
     def driver(self, o: int) -> int:
         """Say which driver an object has."""
@@ -294,6 +295,8 @@ def _written(s: State, rules: Rules, o: int, key: int, seen: Objects) -> State:
     """Write a key as an object's newest."""
     below = rules.known(seen, o) if rules.passes_on else s.objects[o]
     keys = (key, *(old for old in below if old != key))[: rules.most]
+    if rules.stays and key in below[: rules.most]:
+        keys = below[: rules.most]
     objects = _put(s.objects, o, keys)
     return s._replace(history=(*s.history, objects))
 
@@ -420,20 +423,21 @@ def _moves(s: State, rules: Rules) -> list[Move]:
 VARIANTS = (
     Rules("b85", "one driver: a key changes, and one object lags"),
     Rules("b86", "each object has its own driver, and one lags", drivers=2),
+    Rules("b87", "the second object is made when the key has changed", late=1),
+    Rules("b88", "the URL flips back", path=BACK, crashes=0),
     Rules(
-        "b87",
-        "proposed: the second object is made when the key has changed",
+        "b89",
+        "the URL flips back, and the second object is made meanwhile",
+        path=BACK,
         late=1,
-        stays=True,
-        passes_on=True,
+        crashes=0,
     ),
     Rules(
-        "b88",
-        "proposed: the URL flips back",
-        path=(OLD, NEW, OLD),
+        "b99",
+        "each object has its own driver, and both URLs flip back",
+        path=BACK,
+        drivers=2,
         crashes=0,
-        stays=True,
-        passes_on=True,
     ),
     Rules(
         "w91",
@@ -469,17 +473,19 @@ VARIANTS = (
     ),
     Rules(
         "w95",
-        "as built, the second object is made when the key has changed: a limit",
+        "who writes a key leaves out those of the other object",
         "K2",
         late=1,
         crashes=0,
+        passes_on=False,
     ),
     Rules(
         "w96",
-        "as built, the URL flips back: a limit",
+        "a key that an object has is written again as its newest",
         "K2",
-        path=(OLD, NEW, OLD),
+        path=BACK,
         crashes=0,
+        stays=False,
     ),
     Rules(
         "w97",
@@ -491,14 +497,6 @@ VARIANTS = (
     ),
     Rules(
         "w98",
-        "as built, each object has its own driver, and both URLs flip back: a limit",
-        "K2",
-        path=(OLD, NEW, OLD),
-        drivers=2,
-        crashes=0,
-    ),
-    Rules(
-        "w99",
         "as built, three keys, of which the oldest is forgotten: a limit",
         "K1",
         path=(OLD, NEW, NEWEST),
@@ -542,8 +540,7 @@ key of each object with it, one later than the other, or an object is made with 
 views of the objects and of the records lag, and begin with the oldest after a crash. Records live as the searches above know
 them: a lock is free when its holder is gone. Where an object forgets a key, nobody is in the middle of anything: in truth
 it keeps four. What is built does not hold everything: each *limit* is a way that is open. (w93 is in the world
-of w99, and broken in a shorter way.) *Proposed* is, and not built: a key that an
-object has already is not written again as its newest, and who writes a key writes those of the other objects below it.
+of w98, and broken in a shorter way.)
 
 | promise | means |
 |---|---|
