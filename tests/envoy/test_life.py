@@ -4,6 +4,7 @@ import asyncio
 import itertools
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from functools import partial
 
 import grpc
@@ -22,6 +23,7 @@ from tests.haproxy.web import Traffic, ask
 from tests.lab.cluster.ports import free_ports
 from tests.lab.demo import peers
 from tests.webhooks.troubled import settled, told
+from webhooks.envoy import keeper
 from webhooks.envoy.attributes import parse_attributes
 from webhooks.envoy.driver import EnvoyDriver
 from webhooks.envoy.errors import InvalidInput
@@ -288,6 +290,36 @@ async def test_what_an_envoy_refuses_is_told_in_its_words(
 
     assert [Succ, Succ] == [type(gone), type(other)]
     taken.close()
+
+
+async def test_what_an_envoy_refused_is_tried_again(
+    stage: Stage, start_server: StartServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A port that is free by now is listened on, though nothing else has changed."""
+    monkeypatch.setattr(keeper, "TRY_REFUSED", timedelta(seconds=0.2))
+    driver = await stage.driver()
+    envoy = await stage.envoy()
+    server = await start_server("one")
+    taken = await asyncio.start_server(lambda _r, _w: None, "127.0.0.1", 0)
+    stage.listen = f"127.0.0.1:{taken.sockets[0].getsockname()[1]}"
+    with pytest.raises(Fail, match=r"Envoy envoy-1 refused it: .*[Aa]ddress"):
+        await driver.create_load_balancer(stage.create())
+
+    taken.close()
+    await taken.wait_closed()
+    await until(partial(is_created, driver, stage))
+    await driver.ensure_backend(stage.ensure("one", server.address))
+
+    assert [f"lbcf/{stage.listen}"] == await envoy.listeners()
+
+
+async def is_created(driver: EnvoyDriver, stage: Stage) -> bool:
+    """Ask for the load balancer; tell whether all Envoys have it."""
+    try:
+        await driver.create_load_balancer(stage.create())
+    except Fail:
+        return False
+    return True
 
 
 async def test_a_load_balancer_goes_with_its_last_owner(

@@ -103,6 +103,12 @@ class Fleet:
         self._changed.set()
         self._changed = asyncio.Event()
 
+    def try_refused(self) -> None:
+        """Have each Envoy sent once more what it does not take: the cause may be gone."""
+        tried = [session.try_refused() for session in self.sessions]
+        if any(tried):
+            self.tell()
+
     def change(self) -> Coroutine[None, None, bool]:
         """Return what waits until something is heard next, from now on.
 

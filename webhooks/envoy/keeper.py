@@ -27,6 +27,9 @@ from webhooks.shared.addresses import Address
 EXPIRE = timedelta(seconds=1)
 """How often it is looked for Envoys that were away for too long."""
 
+TRY_REFUSED = timedelta(seconds=10)
+"""How often Envoys are sent once more what they refused: a port may be free by now."""
+
 RETRY_LOCK = timedelta(seconds=0.5)
 """How often a process asks for a state directory that another one has."""
 
@@ -242,6 +245,7 @@ class Keeper:
         self._spawn(self._write())
         self._spawn(self._write_envoys())
         self._spawn(self._expire())
+        self._spawn(self._try_refused())
         return True
 
     def _load(self) -> None:
@@ -343,6 +347,13 @@ class Keeper:
         while True:
             await self.clock.sleep(EXPIRE)
             self.fleets.expire()
+
+    async def _try_refused(self) -> None:
+        """Have refused resources tried again, for as long as they are refused."""
+        while True:
+            await self.clock.sleep(TRY_REFUSED)
+            for fleet in self.fleets:
+                fleet.try_refused()
 
     async def _write_envoys(self) -> None:
         """Write which Envoys there are whenever that changes."""

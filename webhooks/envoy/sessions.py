@@ -138,6 +138,11 @@ class Session:
                 return refused
         return None
 
+    def try_refused(self) -> bool:
+        """Have what the Envoy does not take sent once more; False: there is nothing."""
+        tried = [one.try_refused() for one in self.subscriptions.values()]
+        return any(tried)
+
     def is_foreign(self, name: str) -> bool:
         """Tell whether the Envoy has a load balancer of a driver with other state."""
         return any(one.is_foreign(name) for one in self.subscriptions.values())

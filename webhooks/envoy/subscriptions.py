@@ -83,6 +83,7 @@ class Subscription:
     _names: set[str] = attrs.field(factory=set, init=False)
     _alone: set[str] = attrs.field(factory=set, init=False)
     _again: set[str] = attrs.field(factory=set, init=False)
+    _retried: set[str] = attrs.field(factory=set, init=False)
     _nonce: int = attrs.field(default=0, init=False)
 
     @property
@@ -145,6 +146,7 @@ class Subscription:
             self.held[name] = asked.has.get(name, "")
         for name in asked.unsubscribe - {"*"}:
             self._names.discard(name)
+            self._retried.discard(name)
             self.held.pop(name, None)
             self.refused.pop(name, None)
 
@@ -181,6 +183,16 @@ class Subscription:
         self._again.add(name)
         if name in self.held:
             self.held[name] = ""
+
+    def try_refused(self) -> bool:
+        """Have what the Envoy does not take sent once more; False: there is nothing.
+
+        A port that was taken may be free by now. Each goes alone, so that what comes of it is
+        known of each, and is called refused until it is taken.
+        """
+        self._retried |= self.refused.keys()
+        self._alone |= self.refused.keys()
+        return bool(self.refused)
 
     def is_sent(self, name: str) -> bool:
         """Tell whether the Envoy was sent something about a resource, and has not answered."""
@@ -224,12 +236,14 @@ class Subscription:
         self._nonce += 1
         self.offered = self._cut(changed, gone)
         self._again -= self.offered.names
+        self._retried -= self.offered.names
         return self.offered
 
     def _is_due(self, name: str, version: str) -> bool:
         """Tell whether a version is to be sent; empty: the name is to be removed."""
         refused = self.refused.get(name)
-        if self.is_foreign(name) or (refused and refused.version == version):
+        is_refused = refused is not None and refused.version == version
+        if self.is_foreign(name) or (is_refused and name not in self._retried):
             return False
         return self.held.get(name) != version or not version
 
