@@ -26,7 +26,7 @@ from lbcf.core.model.node_backends import ServiceSelection
 from lbcf.core.model.resources import BackendGroup, PodRef
 from lbcf.core.model.values import ObjectKey, ReplaceOrder
 from lbcf.core.reasons import Explanation, Reason
-from lbcf.core.selection.plan import Plan
+from lbcf.core.selection.plan import Plan, strays_of
 from lbcf.core.selection.replacement import order_replacements, still_serves
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.worker import Done, Failed, RequeueAfter, Result
@@ -196,6 +196,7 @@ class GroupReconciler:
             return self._undecided(key, snapshot)
         snapshot = self._judgements.consider(snapshot)
         plan, unagreed = self._validations.consider(snapshot, guarded_plan(snapshot))
+        self._scopes.keep(key, scope, strays_of(plan, snapshot))
         plan, beyond = self._quota.consider(key, plan)
         plan = self._ordered(snapshot, plan)
         beyond = (*beyond, *postponed_creates(plan))
@@ -212,6 +213,7 @@ class GroupReconciler:
         self._quota.forget(key)
         self._grace.forget(key)
         self._scopes.hold(key, frozenset())
+        self._scopes.keep(key, None, frozenset())
 
     def _scope_of(self, group: BackendGroup, scope: set[str] | None) -> set[str] | None:
         """Return which pods to look at together; None: all."""

@@ -38,6 +38,7 @@ class ChangedBackends:
         self._changed: dict[ObjectKey, set[str] | None] = {}
         self._leaving: dict[ObjectKey, set[str]] = {}
         self._held: dict[ObjectKey, frozenset[str]] = {}
+        self._strays: dict[ObjectKey, frozenset[str]] = {}
 
     def note(self, group: ObjectKey, pod: str) -> None:
         """Note that one pod changed, as far as this group is concerned."""
@@ -66,6 +67,25 @@ class ChangedBackends:
     def holding(self) -> tuple[ObjectKey, ...]:
         """Return the groups of which pods stay for now."""
         return tuple(self._held)
+
+    def keep(
+        self, group: ObjectKey, scope: set[str] | None, strays: frozenset[str]
+    ) -> None:
+        """Note which pods and nodes stay although a group does not mean them any more.
+
+        Args:
+            group: whose records they have.
+            scope: names of the only ones that were looked at, None for all.
+            strays: those of them that stay.
+        """
+        known = self._strays.pop(group, frozenset())
+        unseen = frozenset() if scope is None else known - scope
+        if kept := unseen | strays:
+            self._strays[group] = kept
+
+    def keepers(self, name: str) -> list[ObjectKey]:
+        """Return the groups where a pod or node stays that they do not mean any more."""
+        return [group for group, strays in self._strays.items() if name in strays]
 
     def take_leaving(self, group: ObjectKey) -> set[str]:
         """Take the pods that went meanwhile; they are noted as changed as well."""
@@ -234,7 +254,7 @@ class Triggers:
             self._see_new(record, record.group, backend.name)
 
     def pod_changed(self, old: Pod | None, new: Pod | None) -> None:
-        """Look at the groups that select, or selected, a pod."""
+        """Look at the groups that select, or selected, a pod, or keep it nevertheless."""
         if is_same_backend(old, new):
             self._judge_again(new)
             return
@@ -244,7 +264,9 @@ class Triggers:
         key = either.meta.key
         leaving = _is_leaving(old, new)
         pods = [pod for pod in (old, new) if pod is not None]
-        groups = (g.meta.key for pod in pods for g in self._view.groups_meaning(pod))
+        groups = [g.meta.key for pod in pods for g in self._view.groups_meaning(pod)]
+        keepers = self._scopes.keepers(key.name)
+        groups += (group for group in keepers if group.namespace == key.namespace)
         for group in dict.fromkeys(groups):
             self._scopes.note(group, key.name)
             self._queues.groups.add(group, urgent=leaving)
@@ -455,6 +477,9 @@ class NodeTriggers:
         if not _same_drain(old, new):
             self._look_at_pods_on(either.name)
         if new is None:
+            for key in self._scopes.keepers(either.name):
+                self._scopes.note(key, either.name)
+                self._look_at(key, True)
             for key in self._scopes.holding():
                 self._look_whole(key)
 

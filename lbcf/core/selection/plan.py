@@ -297,6 +297,26 @@ def _unwanted(record: BackendRecord, judged: _Judged) -> Removal | Hold:
             return Removal(record, Reason.UNSELECTED, message)
 
 
+def strays_of(plan: Plan, snapshot: Snapshot) -> frozenset[str]:
+    """Return the names of pods and nodes that stay although the group does not mean them.
+
+    Nothing but its records tells that their end concerns the group.
+    """
+    meant = {pod.meta.key.name for pod in snapshot.pods}
+    if snapshot.scene is not None:
+        meant.update(snapshot.scene.nodes)
+    held = {_backend_name(hold.record.spec.backend) for hold in plan.holds}
+    return frozenset(held - meant - {""})
+
+
+def _backend_name(backend: Backend) -> str:
+    match backend:
+        case PodRef(name=name) | ServiceRef(node=name) | NodeRef(name=name):
+            return name
+        case _:
+            return ""
+
+
 def _called(backend: Backend) -> str:
     match backend:
         case PodRef(name=name):
