@@ -58,15 +58,24 @@ async def told(ask: Ask) -> str:
 
 
 async def settled(ask: Ask) -> ListBackendsAnswer | None:
-    """Ask until it is done; return the list where that is what was asked for."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            try:
-                answer = await ask()
-            except Refusal:
-                answer = Running()
-            if isinstance(answer, ListBackendsAnswer):
-                return answer
-            if isinstance(answer, Succ):
-                return None
-            await asyncio.sleep(PAUSE)
+    """Ask until it is done; return the list where that is what was asked for.
+
+    Raises:
+        TimeoutError: it is not done in time; says what the driver said last.
+    """
+    said = "nothing"
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                try:
+                    answer = await ask()
+                    said = str(answer)
+                except Refusal as refusal:
+                    answer, said = Running(), refusal.msg
+                if isinstance(answer, ListBackendsAnswer):
+                    return answer
+                if isinstance(answer, Succ):
+                    return None
+                await asyncio.sleep(PAUSE)
+    except TimeoutError as error:
+        raise TimeoutError(f"not done, the driver said last: {said}") from error
