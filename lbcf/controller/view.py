@@ -285,9 +285,9 @@ class View:
         that was made since, would have no key in common.
         """
         found = self.load_balancers.get(load_balancer)
-        return (
-            () if found is None else self.shared_lock_keys(found.driver_key, found.info)
-        )
+        if found is None:
+            return ()
+        return self.shared_lock_keys(found.driver_key, found.info)
 
     def shared_lock_keys(
         self, driver: ObjectKey, info: Mapping[str, str] | None

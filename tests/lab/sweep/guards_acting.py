@@ -219,9 +219,10 @@ ACTING: dict[str, Mutant] = {
             Edit(
                 View,
                 "lock_keys",
-                'self.load_balancers.by_index("identity", identity)',
-                "(found,)",
+                "self.shared_lock_keys(found.driver_key, found.info)",
+                "found.lock_keys",
             ),
+            Edit(View, "shared_lock_keys", "if info is None:", "if True:"),
         ),
         ("key-of-a-new-one/backend",),
     ),
