@@ -204,12 +204,10 @@ def test_member_that_comes_later_is_told_that_nobody_lists_it() -> None:
     stage.view.load_balancers.apply(Put(attrs.evolve(said, meta=meta)))
 
     async def play() -> None:
-        running = asyncio.gather(*stage.survey.rounds())
+        running = asyncio.create_task(stage.go_on(6))
         await asyncio.sleep(3)
         stage.view.records.apply(Put(record))
-        await asyncio.sleep(3)
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        await running
 
     run_virtual(play())
 
@@ -310,12 +308,10 @@ def test_members_are_looked_at_while_another_one_cannot_be_put_back() -> None:
     stage.calls.listing = Listing("e2", (member,), b"")
 
     async def play() -> None:
-        running = asyncio.gather(*stage.survey.rounds())
+        running = asyncio.create_task(stage.go_on(63))
         await asyncio.sleep(3)
         stage.view.records.apply(Put(other))
-        await asyncio.sleep(60)
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        await running
 
     run_virtual(play())
 
