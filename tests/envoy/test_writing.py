@@ -140,6 +140,22 @@ async def test_any_failure_of_a_write_is_told(stage: Stage, error: Exception) ->
         await settled(lambda: driver.ensure_backend(ensure))
 
 
+async def test_what_envoys_there_are_is_written_again(stage: Stage) -> None:
+    """A driver that starts anew waits for those that the volume had no room for, too."""
+    async with created(stage, PATIENT) as driver:
+        store = driver.keeper.store
+        volume = Volume("rename", OSError(28, "No space left on device"))
+        store.step = volume
+
+        async def are_both_saved() -> bool:
+            return store.load_envoys() == {"edge": ["a", "b"]}
+
+        async with Node.running(stage.port, "b"):
+            await volume.until_reached()
+            volume.goes_on.set()
+            await until(are_both_saved)
+
+
 async def test_a_change_that_is_undone_while_it_is_written(stage: Stage) -> None:
     """What is wanted is what Envoys were told last, and what they will be told is not."""
     async with created(stage) as driver:

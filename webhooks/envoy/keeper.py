@@ -356,13 +356,23 @@ class Keeper:
                 fleet.try_refused()
 
     async def _write_envoys(self) -> None:
-        """Write which Envoys there are whenever that changes."""
+        """Write which Envoys there are whenever that changes, and until it is written."""
         while True:
             await self.fleets.unsaved()
-            try:
-                await asyncio.to_thread(self.store.save_envoys, self.fleets.known())
-            except Exception as error:  # noqa: BLE001  (the next change is written again)
-                _log.warning("envoy.fleets_not_saved", error=str(error))
+            said = ""
+            while failure := await self._envoys_failure():
+                if failure != said:  # it is tried again and again
+                    _log.warning("envoy.fleets_not_saved", error=failure)
+                said = failure
+                await self.clock.sleep(RETRY_WRITE)
+
+    async def _envoys_failure(self) -> str:
+        """Write which Envoys there are; return what went wrong, empty: nothing."""
+        try:
+            await asyncio.to_thread(self.store.save_envoys, self.fleets.known())
+        except Exception as error:  # noqa: BLE001  (it is told, and tried again)
+            return _words(error)
+        return ""
 
 
 def _words(error: Exception) -> str:
