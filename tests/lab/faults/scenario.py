@@ -73,12 +73,20 @@ async def run(plan: Plan, cluster: Cluster, client: KubeClient, folder: Path) ->
     return Report(plan, wrong, hit, converged, time.monotonic() - began, verdict.steps)
 
 
-async def script(stage: Stage) -> Mapping[str, Mapping[str, str]]:
-    """Let pods come and go; returns the parameters that are wanted, by address."""
+async def script(
+    stage: Stage, patience: float = 1.5
+) -> Mapping[str, Mapping[str, str]]:
+    """Let pods come and go; returns the parameters that are wanted, by address.
+
+    Args:
+        stage: where.
+        patience: seconds after which it goes on although not all is registered: with a
+            fault, more may not come of it.
+    """
     group = stage.key("web")
     for name, address in (("a", A), ("b", B), ("c", C)):
         await stage.add_pod(name, address)
-    await stage.until_rest({f"{host}:80": {} for host in (A, B, C)}, 1.5)
+    await stage.until_rest({f"{host}:80": {} for host in (A, B, C)}, patience)
     weight = {"weight": "7"}
     await stage.client.patch(objects.GROUPS, group, {"spec": {"parameters": weight}})
     await asyncio.sleep(0.3)

@@ -81,10 +81,12 @@ def settled_early(tape: Json) -> int:
 
 
 def unensured(tape: Json) -> int:
-    """Take away the ensure, so that Registered is written without one."""
+    """Take away the ensures, so that Registered is written without one."""
     own = _chosen(tape)
-    steps_of(tape).remove(_first(own, "ensure"))
     written = next(s for s in own if "now" in s and s["now"]["registered"])
+    for step in own[: own.index(written)]:
+        if step.get("op") == "ensure":
+            steps_of(tape).remove(step)
     return _sorted(tape, written)
 
 
@@ -175,11 +177,11 @@ def _misjudged(tape: Json, corrupted: Corruption, why: str) -> str | None:
 
 
 def _chosen(tape: Json) -> list[Step]:
-    """Return the steps of the first record whose life was whole."""
+    """Return the steps of the last record whose life was whole."""
     lives: dict[str, list[Step]] = {}
     for step in steps_of(tape):
         lives.setdefault(step.get("record", ""), []).append(step)
-    return next(own for own in lives.values() if _is_whole(own))
+    return next(own for own in reversed(lives.values()) if _is_whole(own))
 
 
 def _is_whole(own: list[Step]) -> bool:
