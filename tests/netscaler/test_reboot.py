@@ -1,13 +1,19 @@
 """Reboots: what is not on disk is lost with one, and what was taken out comes back."""
 
-from datetime import timedelta
+import asyncio
 
+from datetime import timedelta
+from pathlib import Path
+
+import attrs
 import pytest
+import trustme
 
 from lbcf.sdk import Refusal, Running, Succ
-from tests.netscaler.appliances import Site
+from tests.haproxy.waiting import until
+from tests.netscaler.appliances import Site, a_site
 from tests.netscaler.errors import NOT_AUTHORIZED, NitroRefusal
-from tests.netscaler.nitro import Trouble, busy, html, refused
+from tests.netscaler.nitro import Held, Trouble, busy, html, refused
 from tests.netscaler.requests import an_ensure, until_done, until_said
 from tests.netscaler.test_faults import is_save
 from tests.netscaler.test_life import KEY, the_member
@@ -22,6 +28,32 @@ async def test_a_change_is_saved(site: Site, driver: NetscalerDriver) -> None:
     await driver.stop()
 
     assert [KEY] == list(site.unit.saved.members)
+
+
+async def test_an_appliance_that_hangs_holds_up_no_other(
+    tmp_path: Path, authority: trustme.CA
+) -> None:
+    """A driver that ends saves all of them side by side."""
+    async with (
+        a_site(tmp_path, authority) as slow,
+        a_site(tmp_path, authority) as other,
+    ):
+        both = attrs.evolve(slow, served=[*slow.served, *other.served])
+        driver = both.driver(timedelta(hours=1))
+        for one in (slow, other):
+            await driver.ensure_backend(an_ensure(one.lb_info))
+        held = Held(is_save)
+        slow.nitro.holds.append(held)
+        stopping = asyncio.create_task(driver.stop())
+
+        async def is_other_saved() -> bool:
+            return bool(other.unit.saves)
+
+        await until(is_other_saved)
+        held.go.set()
+        await stopping
+
+        assert [KEY] == list(slow.unit.saved.members) == list(other.unit.saved.members)
 
 
 async def test_a_reboot_that_loses_a_member(

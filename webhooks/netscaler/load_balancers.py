@@ -116,9 +116,8 @@ class LoadBalancers:
         return self._groups[key]
 
     async def close(self) -> None:
-        """Save what is not saved, and end all sessions."""
-        for pair in self._pairs.values():
-            await pair.close()
+        """Save what is not saved, side by side, and end all sessions."""
+        await asyncio.gather(*(pair.close() for pair in self._pairs.values()))
         # After all saving: several pairs may have one unit.
         await asyncio.gather(*(unit.close() for unit in self._units.values()))
 
