@@ -105,6 +105,12 @@ def in_service(status: str) -> Change:
     return lambda body: body["status"]["conditions"].append(said)
 
 
+def being_created(body: dict[str, Any]) -> None:
+    """Let it have an address of its class, and its driver be asked for it just now."""
+    body["spec"]["addressPool"] = "pool"
+    body["status"]["conditions"][0] |= {"status": "Unknown", "reason": "Creating"}
+
+
 def test_good_scene_is_not_complained_of() -> None:
     """And it is the same as itself."""
     assert [] == complaints(a_scene())
@@ -125,6 +131,7 @@ WEB, FRONT, MEM, RECORD = (
         (WEB, status(observedGeneration=1), "has a status of generation 1"),
         (FRONT, condition(0, observedGeneration=1), "no Created of generation 2"),
         (FRONT, condition(1, status="False"), "front is not created"),
+        (FRONT, being_created, "front is being created"),
         (FRONT, spec(attributes={"refuse": "x"}), "its driver refuses"),
         (FRONT, spec(lbSpec={"address": "80"}), "fine with what its driver refuses"),
         (
