@@ -22,10 +22,8 @@ from tests.lab.traced.corruptions import ALL, see_refused, steps_of
 from tests.patience import PATIENCE
 
 
-Members = Mapping[str, Mapping[str, str]]
-"""The parameters of members, by address."""
-
-D = "10.0.0.4"
+E = "10.0.0.4"
+"""Of the pod that lives alone: no other one has it."""
 
 QUIET = Plan(
     number=0,
@@ -60,14 +58,18 @@ async def test_real_run_is_followed(told: Cluster, tmp_path: Path) -> None:
         see_refused(tape, corrupted, why)
 
 
-async def _live(stage: Stage, rest: Members) -> list[Violation]:
+async def _live(stage: Stage, rest: Mapping[str, Mapping[str, str]]) -> list[Violation]:
     """Let one pod live alone: with no other step beside its own, its life is whole.
 
-    In the script, a slow machine has steps of one life meet: a deregister before the ensure's
-    answer is repeated, for one.
+    In the script, steps of one life overlap on a slow machine: a deregister that is sent before
+    an ensure has been answered is repeated, for example.
+
+    Args:
+        stage: where.
+        rest: the parameters of the members that stay, by address.
     """
-    await stage.add_pod("e", D)
-    there = {**rest, f"{D}:80": rest[f"{C}:80"]}
+    await stage.add_pod("e", E)
+    there = {**rest, f"{E}:80": rest[f"{C}:80"]}
     wrong = await stage.until_rest(there, PATIENCE)
     await stage.delete_pod("e")
     return [*wrong, *await stage.until_rest(rest, PATIENCE)]

@@ -89,7 +89,7 @@ def _can_end(scene: Scene, body: Body) -> bool:
 def _created(scene: Scene, key: str, body: Body) -> Iterator[str]:
     spec = body["spec"]
     if condition(body, "Created").get("reason") == "Creating":
-        # However long its driver takes, and no news come: this is no rest.
+        # No rest: its driver may be silent for longer than what counts as rest.
         yield f"{key} is being created"
     if "addressPool" in spec or not is_plain(scene, spec["lbDriver"]):
         return

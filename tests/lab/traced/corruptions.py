@@ -177,11 +177,18 @@ def _misjudged(tape: Json, corrupted: Corruption, why: str) -> str | None:
 
 
 def _chosen(tape: Json) -> list[Step]:
-    """Return the steps of the last record whose life was whole."""
+    """Return the steps of the last record whose life was whole.
+
+    Raises:
+        ValueError: there is none, so the tape shows nothing about corruptions.
+    """
     lives: dict[str, list[Step]] = {}
     for step in steps_of(tape):
         lives.setdefault(step.get("record", ""), []).append(step)
-    return next(own for own in reversed(lives.values()) if _is_whole(own))
+    whole = [own for own in lives.values() if _is_whole(own)]
+    if not whole:
+        raise ValueError("no record was ensured, drained, deregistered once and let go")
+    return whole[-1]
 
 
 def _is_whole(own: list[Step]) -> bool:
