@@ -16,6 +16,7 @@ from lbcf import sdk
 from lbcf.conformance.bench import Rule
 from lbcf.conformance.findings import Outcome
 from lbcf.conformance.kit import CATALOGUE, Result, examine
+from lbcf.conformance.report import quoted
 from lbcf.conformance.target import OPTIONAL, Target
 from lbcf.core.model.values import MemberKey
 from lbcf.runtime.clock import SystemClock
@@ -268,7 +269,13 @@ def ended(results: Mapping[str, Result], outcome: Outcome) -> set[str]:
     return {name for name, one in results.items() if one.outcome is outcome}
 
 
-def complaints(results: Mapping[str, Result]) -> dict[str, str]:
-    """Return what was said of the rules that were broken, or barely kept."""
+def complaints(results: Mapping[str, Result]) -> dict[str, list[str]]:
+    """Return what was seen of the rules that were broken, or barely kept."""
     bad = {Outcome.FAILED, Outcome.NOTED}
-    return {name: one.text for name, one in results.items() if one.outcome in bad}
+    return {name: _seen(one) for name, one in results.items() if one.outcome in bad}
+
+
+def _seen(result: Result) -> list[str]:
+    """Return what was said of a rule, with the request and the answer that showed it."""
+    shown = [] if result.exchange is None else quoted(result.exchange)
+    return [result.text, *shown]
