@@ -18,7 +18,7 @@ from lbcf.core.model.values import BatchShape, ObjectKey, Uid
 from lbcf.drivers.batches import Batches, Item, Lane, Permitted
 from lbcf.drivers.errors import DriverError
 from lbcf.drivers.pool import DriverPool
-from lbcf.runtime.clock import SystemClock
+from lbcf.runtime.clock import Clock, SystemClock
 from lbcf.wire import driver_requests as requests
 from lbcf.wire.driver_answers import BackendAnswer, BackendResult, Status
 from tests.drivers.servers import BESIDE_US
@@ -94,7 +94,11 @@ class Caller:
     """
 
     def __init__(
-        self, driver: LoadBalancerDriver, lb_info: Mapping[str, str], turns: int = 128
+        self,
+        driver: LoadBalancerDriver,
+        lb_info: Mapping[str, str],
+        turns: int = 128,
+        clock: Clock | None = None,
     ) -> None:
         self.registry = CollectorRegistry()
         self.through = 0
@@ -102,17 +106,21 @@ class Caller:
         self._driver = driver
         self._lb_info = dict(lb_info)
         self._turns = asyncio.Semaphore(turns)
-        self._clock = SystemClock()
+        self._clock = clock or SystemClock()
         self._pool = DriverPool(self._clock, self.registry, allowlist=BESIDE_US)
         self._batches = Batches(self._pool, self._clock)
 
     @classmethod
     @contextlib.asynccontextmanager
     async def of(
-        cls, driver: LoadBalancerDriver, lb_info: Mapping[str, str], turns: int = 128
+        cls,
+        driver: LoadBalancerDriver,
+        lb_info: Mapping[str, str],
+        turns: int = 128,
+        clock: Clock | None = None,
     ) -> AsyncIterator[Self]:
-        """Call for a block."""
-        caller = cls(driver, lb_info, turns)
+        """Call for a block; by the machine's clock where there is no other."""
+        caller = cls(driver, lb_info, turns, clock)
         async with caller._pool:
             yield caller
 
