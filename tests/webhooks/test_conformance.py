@@ -32,6 +32,7 @@ async def target_of(rig: Rig) -> AsyncIterator[Target]:
             declared=OPTIONAL,
             restart=served.restart,
             connect=rig.connector(),
+            timeout=timedelta(seconds=PATIENCE),
             patience=timedelta(seconds=PATIENCE),
         )
 
