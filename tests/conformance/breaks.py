@@ -798,6 +798,8 @@ class Break:
         member_key: as it is declared.
         is_timed: what goes wrong depends on which of two calls, or of a call and a kill, is
             first: it is tried many times.
+        lasting: for one test, gives what makes the driver, where something outlives a crash;
+            in place of `make`.
     """
 
     name: str
@@ -806,6 +808,11 @@ class Break:
     twist: Twist | None = None
     member_key: MemberKey = MemberKey.ADDRESS
     is_timed: bool = False
+    lasting: Callable[[], Made] | None = None
+
+    def maker(self) -> Made:
+        """Return what makes the driver in one test; nothing is left of other tests."""
+        return self.make if self.lasting is None else self.lasting()
 
 
 BREAKS = (
@@ -989,7 +996,7 @@ BREAKS = (
     Break(
         "forgets in a crash",
         ("restart-in-the-middle",),
-        _forgetful(),
+        lasting=_forgetful,
         is_timed=True,
     ),
     Break(

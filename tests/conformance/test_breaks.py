@@ -16,7 +16,7 @@ TIMED = [one for one in BREAKS if one.is_timed]
 @pytest.mark.parametrize("broken", [pytest.param(one, id=one.name) for one in BREAKS])
 async def test_breaks_are_found_and_named(broken: Break) -> None:
     """The rule that is about the break fails, and all rules that fail are expected."""
-    async with a_target(broken.make, broken.twist, broken.member_key) as target:
+    async with a_target(broken.maker(), broken.twist, broken.member_key) as target:
         results = await results_of(target)
 
     failed = ended(results, Outcome.FAILED)
@@ -31,7 +31,7 @@ async def test_breaks_that_depend_on_timing_are_found_each_time(
 ) -> None:
     """No break of these hides behind a lucky order; asked by their own rules alone."""
     rules = [rule for rule in CATALOGUE if rule.name in broken.rules]
-    async with a_target(broken.make, broken.twist, broken.member_key) as target:
+    async with a_target(broken.maker(), broken.twist, broken.member_key) as target:
         results = await examine(target, HastyClock(), rules)
 
     held = [one.rule.name for one in results if one.outcome is not Outcome.FAILED]
@@ -49,7 +49,7 @@ async def test_what_is_malformed_is_told(name: str, said: str) -> None:
     """An author need not compare bodies."""
     (broken,) = [one for one in BREAKS if one.name == name]
     rules = [rule for rule in CATALOGUE if rule.name == "malformed-requests"]
-    async with a_target(broken.make, broken.twist) as target:
+    async with a_target(broken.maker(), broken.twist) as target:
         (result,) = await examine(target, HastyClock(), rules)
 
     assert said in result.text
