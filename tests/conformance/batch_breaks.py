@@ -172,12 +172,11 @@ class ForgetsBatches(MemoryDriver):
         }
 
 
-def forgetful() -> ForgetsBatches:
-    """Return one of the drivers of a load balancer that outlives them."""
-    return ForgetsBatches(_MEMBERS)
+def forgetful() -> Callable[[], ForgetsBatches]:
+    """Return what makes drivers of one load balancer, which outlives them."""
+    members = Members(MemberKey.ADDRESS, sdk.SystemClock())
+    return lambda: ForgetsBatches(members)
 
-
-_MEMBERS = Members(MemberKey.ADDRESS, sdk.SystemClock())
 
 SLOW = Twist(slow="ensureBackends")
 """Lets single calls overtake batches on their way."""

@@ -659,7 +659,7 @@ class Forgetful(MemoryDriver):
 
 
 def _forgetful() -> Made:
-    """Return what makes drivers of one load balancer."""
+    """Return what makes drivers of one load balancer, which outlives them."""
     members = Members(MemberKey.ADDRESS, sdk.SystemClock())
     return lambda: Forgetful(members)
 
@@ -1034,7 +1034,7 @@ BREAKS = (
     Break(
         "forgets batches in a crash",
         ("batch-killed-in-the-middle",),
-        batch_breaks.forgetful,
+        lasting=batch_breaks.forgetful,
         is_timed=True,
     ),
 )

@@ -55,6 +55,12 @@ async def test_what_is_malformed_is_told(name: str, said: str) -> None:
     assert said in result.text
 
 
+@pytest.mark.parametrize("broken", [pytest.param(one, id=one.name) for one in BREAKS])
+def test_nothing_of_a_load_balancer_outlives_its_test(broken: Break) -> None:
+    """In whatever order tests run, one finds no members of another."""
+    assert broken.maker()().members is not broken.maker()().members
+
+
 def test_every_rule_has_its_break() -> None:
     """No rule is there that was never seen failing; one is advice only."""
     broken = {one.rules[0] for one in BREAKS} | {"valid-backend"}
