@@ -7,7 +7,6 @@ import msgspec
 from aiohttp import web
 
 from lbcf import sdk
-from lbcf.core.model.values import MemberKey
 from tests.conformance.stages import Twist, decoded
 from webhooks.memory import MemoryDriver
 from webhooks.memory_control import Control
@@ -170,12 +169,6 @@ class ForgetsBatches(MemoryDriver):
             else sdk.Succ()
             for one in requests
         }
-
-
-def forgetful() -> Callable[[], ForgetsBatches]:
-    """Return what makes drivers of one load balancer, which outlives them."""
-    members = Members(MemberKey.ADDRESS, sdk.SystemClock())
-    return lambda: ForgetsBatches(members)
 
 
 SLOW = Twist(slow="ensureBackends")

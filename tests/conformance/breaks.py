@@ -4,6 +4,7 @@ import asyncio
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import attrs
 import msgspec
@@ -658,12 +659,6 @@ class Forgetful(MemoryDriver):
         return await super().deregister_backend(request)
 
 
-def _forgetful() -> Made:
-    """Return what makes drivers of one load balancer, which outlives them."""
-    members = Members(MemberKey.ADDRESS, sdk.SystemClock())
-    return lambda: Forgetful(members)
-
-
 def _as_ensure(request: AnyRequest) -> sdk.EnsureBackendRequest:
     """Return the request that would put the member there."""
     return sdk.EnsureBackendRequest(
@@ -798,8 +793,7 @@ class Break:
         member_key: as it is declared.
         is_timed: what goes wrong depends on which of two calls, or of a call and a kill, is
             first: it is tried many times.
-        lasting: for one test, gives what makes the driver, where something outlives a crash;
-            in place of `make`.
+        make_on: makes the driver of members that outlive a crash of it; in place of `make`.
     """
 
     name: str
@@ -808,11 +802,13 @@ class Break:
     twist: Twist | None = None
     member_key: MemberKey = MemberKey.ADDRESS
     is_timed: bool = False
-    lasting: Callable[[], Made] | None = None
+    make_on: Callable[[Members], MemoryDriver] | None = None
 
     def maker(self) -> Made:
-        """Return what makes the driver in one test; nothing is left of other tests."""
-        return self.make if self.lasting is None else self.lasting()
+        """Return what makes the driver in one test, whose members no other test has."""
+        if self.make_on is None:
+            return self.make
+        return partial(self.make_on, Members(self.member_key, sdk.SystemClock()))
 
 
 BREAKS = (
@@ -996,7 +992,7 @@ BREAKS = (
     Break(
         "forgets in a crash",
         ("restart-in-the-middle",),
-        lasting=_forgetful,
+        make_on=Forgetful,
         is_timed=True,
     ),
     Break(
@@ -1034,7 +1030,7 @@ BREAKS = (
     Break(
         "forgets batches in a crash",
         ("batch-killed-in-the-middle",),
-        lasting=batch_breaks.forgetful,
+        make_on=batch_breaks.ForgetsBatches,
         is_timed=True,
     ),
 )
