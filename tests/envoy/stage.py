@@ -2,7 +2,7 @@
 
 import contextlib
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Self
@@ -183,3 +183,8 @@ class Stage:
     def list(self) -> ListBackendsRequest:
         """Return a request to list the members."""
         return requests.a_list(self.lb_info)
+
+
+async def are_connected(driver: EnvoyDriver, names: Sequence[str]) -> bool:
+    """Tell whether these Envoys, and no others, are connected, as far as a driver knows."""
+    return [*names] == driver.keeper.fleets.fleet(FLEET).connected()

@@ -16,7 +16,7 @@ from aiohttp import ClientSession
 from lbcf.sdk import Fail, RetryAfter, Running, Succ
 from tests.envoy.conftest import StartServer
 from tests.envoy.rig import BRIEF
-from tests.envoy.stage import LONG, UNAIDED, Stage
+from tests.envoy.stage import LONG, UNAIDED, Stage, are_connected
 from tests.envoy.streams import GrpcServer, Stream
 from tests.haproxy.waiting import until
 from tests.haproxy.web import Traffic, ask
@@ -178,11 +178,6 @@ async def test_two_records_at_one_address(
     assert "one" == await ask(client, stage.url)
 
 
-async def is_alone(driver: EnvoyDriver) -> bool:
-    """Tell whether no Envoy is connected to a driver, as far as that knows."""
-    return not driver.keeper.fleets.fleet("edge").sessions
-
-
 async def test_every_envoy_has_to_acknowledge(
     stage: Stage, start_server: StartServer
 ) -> None:
@@ -200,7 +195,7 @@ async def test_every_envoy_has_to_acknowledge(
     stage.relay.flow()
     await settled(lambda: driver.ensure_backend(stage.ensure("one", server.address)))
     await stage.relay.cut()
-    await until(partial(is_alone, driver))
+    await until(partial(are_connected, driver, ""))
     absent = await told(
         lambda: driver.deregister_backend(stage.deregister("one", server.address))
     )
@@ -227,7 +222,7 @@ async def test_one_that_hangs_counts_as_connected_no_more(
     server = await start_server("one")
 
     stage.relay.hang()
-    await until(partial(is_alone, driver))
+    await until(partial(are_connected, driver, ""))
     absent = await told(
         lambda: driver.ensure_backend(stage.ensure("one", server.address))
     )

@@ -17,7 +17,7 @@ from tests.envoy.node import Node
 from tests.envoy.proxy import Envoy
 from tests.envoy.relay import Relay
 from tests.envoy.rig import BRIEF
-from tests.envoy.stage import Stage
+from tests.envoy.stage import Stage, are_connected
 from tests.haproxy.waiting import until
 from tests.haproxy.web import WebServer, ask
 from tests.webhooks.troubled import settled, told
@@ -56,11 +56,6 @@ async def until_counted(driver: EnvoyDriver, stage: Stage, server: WebServer) ->
 
     await until(is_counted)
     return said
-
-
-async def are_connected(driver: EnvoyDriver, names: str) -> bool:
-    """Tell whether these Envoys, and no others, are connected to a driver."""
-    return [*names] == driver.keeper.fleets.fleet("edge").connected()
 
 
 async def test_one_that_is_late_holds_all_up(

@@ -1,7 +1,10 @@
 """Who may connect to the driver as an Envoy: certificates on both sides."""
 
-from collections.abc import Mapping
+import contextlib
+
+from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,7 +14,8 @@ from lbcf.runtime.flags import BindAddress
 from lbcf.sdk import RetryAfter
 from tests.envoy.proxy import Envoy
 from tests.envoy.rig import HERE
-from tests.envoy.stage import Stage
+from tests.envoy.stage import Stage, are_connected
+from tests.haproxy.waiting import until
 from tests.webhooks.troubled import settled
 from webhooks.envoy.driver import EnvoyDriver
 from webhooks.envoy.keeper import Keeper
@@ -68,6 +72,19 @@ async def serve(stage: Stage, files: Files) -> EnvoyDriver:
     return driver
 
 
+@contextlib.asynccontextmanager
+async def connecting(
+    stage: Stage, tls: Mapping[str, object], node: str = "envoy-1"
+) -> AsyncIterator[Envoy]:
+    """Run an Envoy for a block; after it, the driver knows that it is there no more.
+
+    As long as it does not know, what that one has acknowledged counts.
+    """
+    async with Envoy.running(stage.relay.port, node, tls) as envoy:
+        yield envoy
+    await until(partial(are_connected, stage.drivers[-1], ""))
+
+
 async def test_only_envoys_with_a_certificate_are_served(
     stage: Stage, tmp_path: Path
 ) -> None:
@@ -105,23 +122,23 @@ async def test_renewed_certificates_count_from_the_next_connection(
     certificate, key = issued(before, tmp_path, "driver.example")
     driver = await serve(stage, Files(certificate, key, ca))
     old = transport(issued(before, tmp_path, "old"), ca)
-    async with Envoy.running(stage.relay.port, tls=old) as envoy:
+    async with connecting(stage, old) as envoy:
         await settled(lambda: driver.create_load_balancer(stage.create()))
         assert [f"lbcf/{stage.listen}"] == await envoy.listeners()
 
     key.rename(tmp_path / "away")
-    async with Envoy.running(stage.relay.port, tls=old) as envoy:
+    async with connecting(stage, old) as envoy:
         await settled(lambda: driver.ensure_load_balancer(stage.remake()))
         assert [f"lbcf/{stage.listen}"] == await envoy.listeners()
 
     issued(after, tmp_path, "driver.example")
     after.cert_pem.write_to_path(ca)
     new = transport(issued(after, tmp_path, "new"), ca)
-    async with Envoy.running(stage.relay.port, "envoy-2", new) as envoy:
+    async with connecting(stage, new, "envoy-2") as envoy:
         await settled(lambda: driver.ensure_load_balancer(stage.remake()))
         assert [f"lbcf/{stage.listen}"] == await envoy.listeners()
     late = transport(issued(before, tmp_path, "late"), ca)
-    async with Envoy.running(stage.relay.port, "envoy-3", late) as envoy:
+    async with connecting(stage, late, "envoy-3") as envoy:
         with pytest.raises(RetryAfter):
             await driver.ensure_load_balancer(stage.remake())
         assert [] == await envoy.listeners()
