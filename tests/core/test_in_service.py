@@ -82,6 +82,7 @@ def test_new_member_may_wait_for_its_first_checks() -> None:
     at = tuple(attrs.evolve(one, since=START) for one in found)
     record = attrs.evolve(RECORD, status=attrs.evolve(RECORD.status, conditions=at))
 
+    assert is_new(record, START)
     assert is_new(record, START + GRACE - timedelta(seconds=1))
     assert not is_new(record, START + GRACE)
     # Its process' clock was set back since.

@@ -57,7 +57,14 @@ from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import Ingress, MemberKey, ObjectKey
 from lbcf.core.reasons import Explanation, Reason
-from tests.builders import ALWAYS, SETTLING, a_load_balancer, at, seconds
+from tests.builders import (
+    ALWAYS,
+    SETTLING,
+    START,
+    a_load_balancer,
+    at,
+    seconds,
+)
 from tests.core.balancer_world import (
     CREATE,
     DELETE,
@@ -346,6 +353,17 @@ def test_driver_has_to_serve_the_namespace_until_the_end(make: Make) -> None:
     world.delete()
     world.turn()
     assert ["ListRecords", "deleteLoadBalancer", "Deleted"] == named(world.steps)
+
+
+@both
+def test_what_is_there_is_ensured_though_its_driver_goes(make: Make) -> None:
+    """The driver waits for it."""
+    world = ready(make())
+    world.driver = LEAVING
+    world.edit(TIMEOUT)
+    world.turn()
+
+    assert "ensureLoadBalancer" in named(world.steps)
 
 
 @pytest.mark.parametrize(
@@ -919,6 +937,17 @@ def test_what_is_said_of_anything_but_the_creation_keeps_its_generation() -> Non
     )
 
     assert [1, 2] == [c.observed_generation for c in told.conditions]
+
+
+def test_object_is_locked_under_the_keys_of_all_that_are_the_same() -> None:
+    """They come along in their order, below the one that it has from now on."""
+    balancer = attrs.evolve(an_object(), lock_keys=("key:1",))
+
+    told = load_balancer_status.with_outcome(
+        balancer, Created({}, "key:a"), START, shared=("key:3", "key:2")
+    )
+
+    assert ("key:a", "key:3", "key:2", "key:1") == told.lock_keys
 
 
 def test_what_was_said_is_not_written_again() -> None:

@@ -279,6 +279,16 @@ def test_some_may_be_missing() -> None:
     assert (1, 1) == (len(removed(plan)), len(held(plan)))
 
 
+def test_drain_is_not_cut_short_for_one_that_may_be_missing() -> None:
+    """It leaves in time for its drain, as if nobody came in for it."""
+    group = a_group(max_unavailable=1)
+    new = (a_pod("new-1"), a_pod("new-2"))
+
+    plan = planned(scene(*OLD, *new, records=IN, group=group), LATEST - DRAIN)
+
+    assert (1, 1) == (len(removed(plan)), len(held(plan)))
+
+
 def test_new_ones_wait_where_there_is_no_room() -> None:
     """One for each that leaves, whether its record is deleted already or not."""
     group = a_group(order=ReplaceOrder.DEREGISTER_FIRST)
