@@ -57,14 +57,7 @@ from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import LoadBalancer, LoadBalancerDriver
 from lbcf.core.model.values import Ingress, MemberKey, ObjectKey
 from lbcf.core.reasons import Explanation, Reason
-from tests.builders import (
-    ALWAYS,
-    SETTLING,
-    START,
-    a_load_balancer,
-    at,
-    seconds,
-)
+from tests.builders import ALWAYS, SETTLING, START, a_load_balancer, at, seconds
 from tests.core.balancer_world import (
     CREATE,
     DELETE,
