@@ -190,10 +190,13 @@ def _lock(f: Witness, e: Event, memory: Memory) -> str:
     """A lock is taken that is free, or whose holder has been gone for long enough."""
     if e.outcome != "taken":
         return ""
-    holder, said = f.locks.get(e.lock, (e.record, 0.0))
-    if holder != e.record:
-        f.takeovers.append(Takeover(e, holder, said))
-    f.locks[e.lock] = (e.record, e.settling)
+    held = f.locks.setdefault(e.lock, e)
+    # Taking one is several requests: who waits for the last one's answer may have lost it.
+    is_lost = e.began < held.began
+    last, before = (held, e) if is_lost else (e, held)
+    if last.record != before.record:
+        f.takeovers.append(Takeover(last, before))
+    f.locks[e.lock] = last
     memory.has_lock, memory.said = True, e.settling
     return ""
 

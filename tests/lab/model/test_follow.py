@@ -453,6 +453,24 @@ def test_an_address_is_not_free_while_its_holder_is_there() -> None:
     assert "ended -1.000 s ago" in refusal.why
 
 
+def test_a_lock_may_be_said_to_be_taken_when_the_next_record_has_it() -> None:
+    """Its holder ended while the answer was on its way; the next one waited all the same."""
+    assert follow(answered_late(with_takeover(an_end("B1", SILENCE), 18.0))) is None
+    refusal = follow(answered_late(with_takeover(an_end("B1", SILENCE), 17.0)))
+
+    assert refusal is not None
+    assert "uid-next" == refusal.event.record
+
+
+def answered_late(trace: Json) -> Json:
+    """Let the first step be answered after all others."""
+    steps = trace["steps"]
+    assert isinstance(steps, list)
+    first, *others = steps
+    late = {**first, "ended": others[-1]["ended"] + 5.0}
+    return {**trace, "steps": [*others, late]}
+
+
 def test_an_address_is_free_when_calls_without_an_answer_are_over() -> None:
     """They count from two seconds before each was sent, five before the end."""
     trace = an_end("B1", SILENCE)

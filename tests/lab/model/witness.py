@@ -92,12 +92,11 @@ class Takeover:
     """A lock that was taken from another record.
 
     Attributes:
-        said: for how long calls for that one's end may take effect, as the lock said.
+        before: how that one took it; says for how long calls for its end may take effect.
     """
 
     event: Event
-    holder: str
-    said: float
+    before: Event
 
 
 @dataclass
@@ -106,9 +105,9 @@ class Witness:
 
     Attributes:
         keyed: drivers whose members are named after records.
-        locks: who holds each, and for how long calls for that one's end may take effect,
-            as the lock says.
-        covered: the same, as was announced for records.
+        locks: how each was taken by whoever holds it.
+        covered: for how long calls for their ends may take effect, as was announced for
+            records.
         drains: when each began and is to end, as it was first seen to be written.
         takeovers: locks taken from others, to be judged when all ends are known: who is
             paused tells of a release long after it was made.
@@ -124,7 +123,7 @@ class Witness:
     drains: dict[str, tuple[float | None, float | None]] = field(default_factory=dict)
     deleted: dict[str, float] = field(default_factory=dict)
     gone: dict[str, float] = field(default_factory=dict)
-    locks: dict[str, tuple[str, float]] = field(default_factory=dict)
+    locks: dict[str, Event] = field(default_factory=dict)
     covered: dict[str, float] = field(default_factory=dict)
     takeovers: list[Takeover] = field(default_factory=list)
     ended: set[str] = field(default_factory=set)
@@ -266,11 +265,12 @@ class Witness:
     def early_takeover(self) -> Refusal | None:
         """Find a lock that was taken while a call of its last holder might be out."""
         for takeover in self.takeovers:
-            event, holder = takeover.event, takeover.holder
+            event, holder = takeover.event, takeover.before.record
             if holder not in self.gone:
                 return Refusal(event, f"{holder} holds the lock, and exists")
             announced = self.covered.get(holder, 0.0)
-            wait = max(event.driver.end_settling, takeover.said, announced)
+            said = takeover.before.settling
+            wait = max(event.driver.end_settling, said, announced)
             since = event.ended - self.gone[holder]
             waits = not self._is_clean(holder, event.ended, wait)
             if since < 0 or (since < wait and waits):

@@ -331,16 +331,17 @@ def _takeovers(
     steps: Sequence[tuple[int, Step]], lives: Mapping[str, _Life]
 ) -> Iterator[Refusal]:
     """Find locks that were taken while calls of their last holders might be out."""
-    holders: dict[str, tuple[str, float]] = {}
+    held: dict[str, Event] = {}
     locks = [(number, step) for number, step in steps if step["step"] == "lock"]
     locks.sort(key=lambda lock: lock[1]["version"])
     for number, step in locks:
-        name, record = step["lock"], step["record"]
-        holder, said = holders.get(name, (record, 0.0))
-        holders[name] = (record, step["settling"])
-        if holder == record:
+        taken = event_of(number, step)
+        before = held.get(taken.lock, taken)
+        held[taken.lock] = taken
+        holder = before.record
+        if holder == taken.record:
             continue
-        takeover = Takeover(event_of(number, step), holder, said)
+        takeover = Takeover(taken, before)
         worlds = lives[holder].worlds() if holder in lives else [Witness(frozenset())]
         refusals = (_taken(world, takeover) for world in worlds)
         refused = next(refusals, None)
