@@ -71,12 +71,13 @@ def _order_sets() -> None:
 def _replay(text: str) -> int:
     """Run one case and show its steps."""
     case = read_case(text)
-    outcome = case.play()
+    outcome, refusal = case.judge()
     for step in outcome.steps:
         mark = f"  <-- {step.mode}" if step.mode else ""
         print(f"{step.number:4} {step.at:9.3f} {step.who:15} {step.what}{mark}")
-    print(outcome.breach or "no rule was broken")
-    return int(outcome.breach is not None)
+    wrong = outcome.breach or refusal
+    print(wrong or "no rule was broken")
+    return int(wrong is not None)
 
 
 def read_case(text: str) -> Case:

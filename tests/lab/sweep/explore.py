@@ -12,11 +12,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import attrs
 
+from tests.lab.model.follow import follow
+from tests.lab.model.witness import Refusal
 from tests.lab.sweep.faults import ALL_MODES, MODES, Kind, spelled
 from tests.lab.sweep.lines import WATCH_LAG
 from tests.lab.sweep.process import DISTURBED
 from tests.lab.sweep.run import Outcome, Scenario, play
 from tests.lab.sweep.scenarios import SCENARIOS
+from tests.lab.sweep.traces import taped
 from tests.lab.sweep.world import Step
 
 
@@ -36,6 +39,12 @@ class Case:
         """Make the run."""
         scenario = SCENARIOS[self.scenario]
         return play(scenario, scenario.settings[self.setting], dict(self.plan))
+
+    def judge(self) -> tuple[Outcome, Refusal | None]:
+        """Make the run, and return what the model does not allow of it, too."""
+        with taped() as tape:
+            outcome = self.play()
+        return outcome, follow(tape.trace())
 
     def with_fault(self, step: Step, mode: str) -> "Case":
         """Add a fault."""
@@ -61,8 +70,8 @@ class Tally:
     breaches: dict[str, str] = attrs.Factory(dict)
     modes: dict[str, int] = attrs.Factory(dict)
 
-    def count(self, case: Case, outcome: Outcome) -> None:
-        """Count a run in."""
+    def count(self, case: Case, outcome: Outcome, refusal: Refusal | None) -> None:
+        """Count a run in, and what the model does not allow of it."""
         self.runs += 1
         self.steps += len(outcome.steps)
         self.looks += outcome.looks
@@ -70,6 +79,8 @@ class Tally:
             self.modes[mode] = self.modes.get(mode, 0) + 1
         if outcome.breach is not None:
             self.breaches[str(case)] = f"{outcome.breach}\n{outcome.ending}"
+        elif refusal is not None:
+            self.breaches[str(case)] = str(refusal)
 
     def add(self, other: "Tally") -> None:
         """Add another one."""
@@ -171,7 +182,7 @@ def tally_of(cases: Iterable[Case]) -> Tally:
     """Run cases, one after the other."""
     tally = Tally()
     for case in cases:
-        tally.count(case, case.play())
+        tally.count(case, *case.judge())
     return tally
 
 
@@ -180,8 +191,8 @@ def sweep_singles(
 ) -> Tally:
     """Run a bare case, and all of its single faults, or a sample of them."""
     tally = Tally()
-    outcome = case.play()
-    tally.count(case, outcome)
+    outcome, refusal = case.judge()
+    tally.count(case, outcome, refusal)
     tally.add(run(filter(sample, singles_of(case, outcome))))
     return tally
 

@@ -1,35 +1,12 @@
-"""What both processes do is what the model does, without faults and with them."""
+"""Steps that the model refused once, and that it does refuse what it should.
+
+That it allows what both processes do, `test_sweep` asks of each of its runs.
+"""
 
 import pytest
 
-from tests.lab.model.follow import follow
-from tests.lab.sweep.explore import Case, bare_cases, chosen, singles_of, with_each
+from tests.lab.sweep.explore import Case, Tally, with_each
 from tests.lab.sweep.guards import MUTANTS
-from tests.lab.sweep.run import Outcome
-from tests.lab.sweep.traces import taped
-
-
-SEED = 2
-PART = 0.004
-
-
-def judged(case: Case) -> tuple[Outcome, str | None]:
-    """Play a case, and follow it in the model: the first step that it does not allow."""
-    with taped() as tape:
-        outcome = case.play()
-    refusal = follow(tape.trace())
-    return outcome, None if refusal is None else f"{case}: {refusal}"
-
-
-@pytest.mark.parametrize("bare", bare_cases(), ids=str)
-def test_model_allows_what_is_done(bare: Case) -> None:
-    """Each step of a run, and of a sample of runs with one fault, is one of its own."""
-    outcome, refusal = judged(bare)
-    sample = [c for c in singles_of(bare, outcome) if chosen(c, SEED, PART)]
-
-    refusals = [refusal, *(judged(case)[1] for case in sample)]
-
-    assert {None} == set(refusals)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +44,7 @@ def test_what_was_refused_once_is_allowed(
     cases = with_each(name, setting, what, mode)
 
     assert cases
-    assert {None} == {judged(case)[1] for case in cases}
+    assert {None} == {case.judge()[1] for case in cases}
 
 
 @pytest.mark.parametrize(
@@ -107,7 +84,18 @@ def test_run_without_a_guard_is_refused(
 ) -> None:
     """The model names the step that breaks the rule, whatever came of it."""
     with MUTANTS[mutant].made():
-        _, refusal = judged(Case(name, setting))
+        _, refusal = Case(name, setting).judge()
 
     assert refusal is not None
-    assert why in refusal
+    assert why in refusal.why
+
+
+def test_what_the_model_refuses_is_a_breach() -> None:
+    """Also where nothing else came of it."""
+    case, tally = Case("drain", "record"), Tally()
+    with MUTANTS["drains-once"].made():
+        _, refusal = case.judge()
+
+    tally.count(case, case.play(), refusal)
+
+    assert {str(case): str(refusal)} == tally.breaches
