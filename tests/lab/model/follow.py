@@ -178,8 +178,12 @@ def _registered_written(f: Witness, e: Event, memory: Memory, before: Facts) -> 
         return f"no ensure has succeeded under version {before.version}"
     want = f.wanted(e, memory, before)
     left = decisions.mark_left(1, want, before.always, memory.doubts)
-    if f.mark(e.actor, after.ensuring) != left:
+    mark = f.mark(e.actor, after.ensuring)
+    # Its own may stay for longer: who was suspended counts a call from when it was heard
+    # of, and one that was sent without a mark until another has succeeded under one.
+    if mark != left and not (memory.doubted and left == decisions.NOBODY and mark == 1):
         return f"the mark {after.ensuring!r} is left behind, from {before.ensuring!r}"
+    memory.doubted = memory.doubted and mark != decisions.NOBODY
     return ""
 
 
@@ -244,6 +248,7 @@ def _ensure(f: Witness, e: Event, memory: Memory, seen: Facts) -> str:
     if settling > seen.settling:
         return f"it may take effect for {settling} s, the record says {seen.settling} s"
     if e.outcome in ("unanswered", "unknown"):
+        memory.doubted = True
         until = e.began + settling - _PERMITS_FOR
         memory.out_until = max(
             memory.out_until, until if e.outcome == "unanswered" else float("inf")

@@ -43,6 +43,7 @@ class Memory:
         claims: generations for which nobody else can have an ensure out.
         out_until: until when an own ensure may take effect that had no definite answer; for
             ever, where it is not known what came of one.
+        doubted: there was one since it last left no mark behind.
         running_until: the same of one that was answered by Running.
         inherited_at: until when the one before may have sent an ensure; nobody knows which.
         unheard: nothing was heard of an own write that cleared the mark.
@@ -61,6 +62,7 @@ class Memory:
     kept: list[tuple[float, Facts]] = field(default_factory=list)
     claims: set[int] = field(default_factory=set)
     out_until: float = NEVER
+    doubted: bool = False
     running_until: float = NEVER
     inherited_at: float = NEVER
     unheard: bool = False
@@ -185,9 +187,11 @@ class Witness:
             return self._recalled(self.memory_of(how.recalls, record), how)
         doubts = self.deleted.get(record, float("inf")) < how.began
         sent_at = how.began - MARGIN
+        is_unsettled = self._is_unsettled(record)
         return Memory(
             inherited=sent_at if doubts else NEVER,
-            inherited_at=sent_at if self._is_unsettled(record) else NEVER,
+            inherited_at=sent_at if is_unsettled else NEVER,
+            doubted=is_unsettled,
         )
 
     @staticmethod
@@ -207,6 +211,7 @@ class Witness:
             known.out_until = out_until
         else:
             known.inherited_at = sent_at
+        known.doubted = before.doubted or known.doubts
         return known
 
     def _is_unsettled(self, record: str) -> bool:
