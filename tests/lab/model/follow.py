@@ -51,6 +51,8 @@ def _create(f: Witness, e: Event, memory: Memory) -> str:
         return "the finalizer is not in the create"
     if e.now.address and e.now.driver not in f.keyed:
         return "the address is in the create, and no lock on it is held"
+    # Nobody before it had a call out, although its deletion may be known by now.
+    memory.inherited = memory.inherited_at = NEVER
     memory.claims.add(e.now.generation)
     return ""
 
@@ -277,10 +279,11 @@ def _take_out(f: Witness, e: Event, memory: Memory, seen: Facts) -> str:
     why = "" if seen.driver in f.keyed else _of_a_next_owner(f, e, memory, seen)
     if why:
         return why
-    if e.outcome in ("unanswered", "unknown"):
-        is_known = e.outcome == "unanswered"
-        over = e.began - MARGIN + e.driver.settling[e.op] if is_known else float("inf")
-        memory.unanswered = max(memory.unanswered, over)
+    settling = e.driver.settling[e.op]
+    if e.outcome == "unanswered":
+        memory.unanswered = max(memory.unanswered, e.began - MARGIN + settling)
+    elif e.outcome == "unknown":
+        memory.unknown = max(memory.unknown, settling)
     drain = memory.drain
     if e.op == "drain":
         memory.drain = drained.answered(drain, seen, e)
@@ -329,7 +332,8 @@ def _release(f: Witness, e: Event, memory: Memory) -> str:
         return "no deregister of this incarnation has succeeded that counts"
     alone = seen.deregistrar == f.name_of(e.actor)
     if e.outcome == "released" and (alone or e.proof == "never"):
-        none, known = (NEVER, NEVER), (memory.unanswered, memory.inherited)
+        until = float("inf") if memory.unknown else memory.unanswered
+        none, known = (NEVER, NEVER), (until, memory.inherited)
         f.clean[e.record] = none if e.proof == "never" else known
     return ""
 

@@ -53,7 +53,9 @@ class Memory:
         ensured: the version under which an ensure succeeded.
         final: a deregister succeeded that counts.
         unanswered: until when an own call for the record's end may take effect that had no
-            definite answer; for ever, where it is not known what came of one.
+            definite answer.
+        unknown: for how long such calls may of which it is not known what came, from when
+            they were sent; 0: there was none.
         inherited: until when the one before may have sent such a call; nobody knows which.
         drain: what it knows of the record's drain; None: that it has not begun.
     """
@@ -72,6 +74,7 @@ class Memory:
     ensured: int | None = None
     final: bool = False
     unanswered: float = NEVER
+    unknown: float = 0.0
     inherited: float = NEVER
     drain: Drain | None = None
 
@@ -202,10 +205,9 @@ class Witness:
         """
         known = Memory(inherited=before.inherited, inherited_at=before.inherited_at)
         sent_at = how.began - MARGIN
-        if before.unanswered < float("inf"):
-            known.unanswered = before.unanswered
-        else:
-            known.inherited = sent_at
+        known.unanswered = before.unanswered
+        if before.unknown:
+            known.unanswered = max(known.unanswered, sent_at + before.unknown)
         out_until = max(before.out_until, before.running_until)
         if out_until < float("inf"):
             known.out_until = out_until

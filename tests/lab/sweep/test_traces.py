@@ -56,6 +56,20 @@ from tests.lab.sweep.guards import MUTANTS
             "pause",
             id="call that was out in a pause",
         ),
+        pytest.param(
+            "late-in-permission",
+            "record",
+            "LIST GET /api/v1/services",
+            "crash-before",
+            id="own create that is told late",
+        ),
+        pytest.param(
+            "bounds-raised-for-an-end",
+            "backend",
+            "deregisterBackend",
+            "running-late",
+            id="call before a kill, with shorter bounds than one that was running",
+        ),
     ],
 )
 def test_what_was_refused_once_is_allowed(
