@@ -126,21 +126,25 @@ def _sweep(flags: argparse.Namespace) -> int:
     singles = partial(
         sweep_singles, sample=partial(sample, part=flags.sample), run=tally_apart
     )
-    whole.add(tally_all(singles, bare, flags.workers, partial(_tell, "singles", began)))
+    tell = partial(_tell, "singles", began, set())
+    whole.add(tally_all(singles, bare, flags.workers, tell))
     if flags.pairs:
         short = [c for c in bare if SCENARIOS[c.scenario].is_short]
         firsts = [first for case in short for first in firsts_of(case)]
         pairs = partial(
             sweep_pairs, sample=partial(sample, part=flags.pairs), run=tally_apart
         )
-        tell = partial(_tell, "pairs", began)
+        tell = partial(_tell, "pairs", began, set())
         whole.add(tally_all(pairs, firsts, flags.workers, tell))
     _report(whole, bare, time.monotonic() - began, flags)
     return int(bool(whole.breaches))
 
 
-def _tell(what: str, began: float, done: int, tally: Tally) -> None:
-    """Show that it goes on."""
+def _tell(what: str, began: float, told: set[str], done: int, tally: Tally) -> None:
+    """Show that it goes on, and each breach when it is found."""
+    for case in sorted(tally.breaches.keys() - told):
+        print(f"BROKEN  {case}: {tally.breaches[case]}", file=sys.stderr, flush=True)
+        told.add(case)
     if done % _EVERY == 0:
         seconds = time.monotonic() - began
         text = f"{what}: {done} done, {tally.runs} runs, {seconds:.0f} s"
