@@ -94,7 +94,7 @@ model: packages ## ~45 min | Search all states of the lifecycle's protocol, and 
 	pypy3 -m tests.lab.model --page docs/counterexamples.md
 
 .PHONY: sweep
-sweep: install ## ~5 h | Fail each step of both processes in virtual time, and hunt mutants (SWEEP_ARGS=...).
+sweep: install ## ~5 h | Fail each step of both processes in virtual time, each run held against the model; then hunt mutants (SWEEP_ARGS=...).
 	$(BIN)/python -m tests.lab.sweep $(SWEEP_ARGS)
 	$(BIN)/python -m tests.lab.sweep --mutants
 
