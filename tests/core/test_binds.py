@@ -421,11 +421,12 @@ def test_load_balancer_is_locked_under_each_key_that_it_ever_had() -> None:
     assert ("key:a", "key:1") == told.lock_keys
 
 
-def test_load_balancer_is_locked_under_the_keys_of_all_that_are_the_same() -> None:
+@pytest.mark.parametrize("outcome", [Created({"arn": "8"}, "key:a"), Locked("key:a")])
+def test_load_balancer_is_locked_under_the_keys_of_all_that_are_the_same(
+    outcome: Outcome,
+) -> None:
     """They come along in their order, below the one that it has from now on."""
-    created, shared = Created({"arn": "8"}, "key:a"), ("key:3", "key:2")
-
-    told = with_outcome(READY, created, START, shared=shared)
+    told = with_outcome(READY, outcome, START, shared=("key:3", "key:2"))
 
     assert ("key:a", "key:3", "key:2", "key:1") == told.lock_keys
 

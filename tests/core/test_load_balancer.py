@@ -34,6 +34,7 @@ from lbcf.core.lifecycle.load_balancer_steps import (
     Locked,
     LockMembers,
     NeverCreated,
+    Outcome,
     ReadLoadBalancer,
     ReleaseLoadBalancer,
     Reply,
@@ -932,12 +933,15 @@ def test_what_is_said_of_anything_but_the_creation_keeps_its_generation() -> Non
     assert [1, 2] == [c.observed_generation for c in told.conditions]
 
 
-def test_object_is_locked_under_the_keys_of_all_that_are_the_same() -> None:
+@pytest.mark.parametrize("outcome", [Created({}, "key:a"), Locked("key:a")])
+def test_object_is_locked_under_the_keys_of_all_that_are_the_same(
+    outcome: Outcome,
+) -> None:
     """They come along in their order, below the one that it has from now on."""
     balancer = attrs.evolve(an_object(), lock_keys=("key:1",))
 
     told = load_balancer_status.with_outcome(
-        balancer, Created({}, "key:a"), START, shared=("key:3", "key:2")
+        balancer, outcome, START, shared=("key:3", "key:2")
     )
 
     assert ("key:a", "key:3", "key:2", "key:1") == told.lock_keys
