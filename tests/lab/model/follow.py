@@ -183,7 +183,8 @@ def _registered_written(f: Witness, e: Event, memory: Memory, before: Facts) -> 
     mark = f.mark(e.actor, after.ensuring)
     # Its own may stay for longer: who was suspended counts a call from when it was heard
     # of, and one that was sent without a mark until another has succeeded under one.
-    if mark != left and not (memory.doubted and left == decisions.NOBODY and mark == 1):
+    may_stay = memory.doubted and left == decisions.NOBODY and not before.always
+    if mark != left and not (may_stay and mark == 1):
         return f"the mark {after.ensuring!r} is left behind, from {before.ensuring!r}"
     memory.doubted = memory.doubted and mark != decisions.NOBODY
     return ""

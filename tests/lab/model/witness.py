@@ -43,9 +43,9 @@ class Memory:
         claims: generations for which nobody else can have an ensure out.
         out_until: until when an own ensure may take effect that had no definite answer; for
             ever, where it is not known what came of one.
-        doubted: there was one since it last left no mark behind.
         running_until: the same of one that was answered by Running.
         inherited_at: until when the one before may have sent an ensure; nobody knows which.
+        doubted: an own ensure had no definite answer since it last left no mark behind.
         unheard: nothing was heard of an own write that cleared the mark.
         has_lock: on the record's address.
         said: for how long calls for the record's end may take effect, as that lock says.
@@ -64,9 +64,9 @@ class Memory:
     kept: list[tuple[float, Facts]] = field(default_factory=list)
     claims: set[int] = field(default_factory=set)
     out_until: float = NEVER
-    doubted: bool = False
     running_until: float = NEVER
     inherited_at: float = NEVER
+    doubted: bool = False
     unheard: bool = False
     has_lock: bool = False
     said: float = 0.0
@@ -190,11 +190,9 @@ class Witness:
             return self._recalled(self.memory_of(how.recalls, record), how)
         doubts = self.deleted.get(record, float("inf")) < how.began
         sent_at = how.began - MARGIN
-        is_unsettled = self._is_unsettled(record)
         return Memory(
             inherited=sent_at if doubts else NEVER,
-            inherited_at=sent_at if is_unsettled else NEVER,
-            doubted=is_unsettled,
+            inherited_at=sent_at if self._is_unsettled(record) else NEVER,
         )
 
     @staticmethod
@@ -203,9 +201,12 @@ class Witness:
 
         Of a call that was out when that one ended, it knows that it was sent by then.
         """
-        known = Memory(inherited=before.inherited, inherited_at=before.inherited_at)
+        known = Memory(
+            unanswered=before.unanswered,
+            inherited=before.inherited,
+            inherited_at=before.inherited_at,
+        )
         sent_at = how.began - MARGIN
-        known.unanswered = before.unanswered
         if before.unknown:
             known.unanswered = max(known.unanswered, sent_at + before.unknown)
         out_until = max(before.out_until, before.running_until)
@@ -213,7 +214,6 @@ class Witness:
             known.out_until = out_until
         else:
             known.inherited_at = sent_at
-        known.doubted = before.doubted or known.doubts
         return known
 
     def _is_unsettled(self, record: str) -> bool:

@@ -341,9 +341,8 @@ def _takeovers(
         holder = before.record
         if holder == taken.record:
             continue
-        takeover = Takeover(taken, before)
         worlds = lives[holder].worlds() if holder in lives else [Witness(frozenset())]
-        refusals = (_taken(world, takeover) for world in worlds)
+        refusals = (_taken(world, Takeover(taken, before)) for world in worlds)
         refused = next(refusals, None)
         if refused is not None and None not in refusals:
             yield refused
