@@ -45,7 +45,19 @@ async def test_draining_driver_takes_no_new_load_balancer(scene: Scene) -> None:
     """What it has goes on; what is new waits until the label is off."""
     stage, driver = scene.stage, scene.driver
     await scene.until_says(objects.LOAD_BALANCERS, "front", "Created", "Created")
-    await stage.patch(objects.DRIVERS, "plain", DRAINING)
+    # The controller watches drivers and load balancers apart: it may see `back` before
+    # the label, and creates it then. It tells of each spec of a driver that it has read.
+    other_spec = {"webhooks": [{"name": "ensureBackend", "timeout": "11s"}]}
+    await stage.patch(objects.DRIVERS, "plain", {**DRAINING, "spec": other_spec})
+
+    async def is_read() -> bool:
+        """Whether the controller has seen the driver as it is now."""
+        found = await stage.get(objects.DRIVERS, "plain")
+        assert found is not None
+        accepted = found.condition("Accepted")
+        return accepted["observedGeneration"] == found.meta.generation
+
+    await scene.until("the controller has seen the label", is_read)
     back = objects.a_load_balancer("back", driver="plain")
     await stage.create(objects.LOAD_BALANCERS, back)
 
