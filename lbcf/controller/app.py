@@ -19,6 +19,7 @@ from lbcf.controller.endpoint_slices import EndpointSliceInformers
 from lbcf.controller.first_checks import FirstChecks
 from lbcf.controller.gates import ReadinessGates
 from lbcf.controller.gone_backends import GoneBackends
+from lbcf.controller.group_reader import GroupReader
 from lbcf.controller.group_status import GroupStatusReconciler, HeldRemovalsReporter
 from lbcf.controller.groups import GroupReconciler, ServiceGrace
 from lbcf.controller.informers import informers_of
@@ -430,6 +431,7 @@ class Controller:
             self._view,
             self._writers.pods,
             queue,
+            groups=GroupReader(parts.client, self._view),
             checks=self._checks,
             recorder=parts.recorder,
             clock=parts.clock,

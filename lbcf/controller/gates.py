@@ -2,12 +2,14 @@
 
 One patch of a pod's status in its life, and none before: a gate that is shut is one without a
 condition. Whoever leads decides from pods, groups and records, and from what drivers told of
-new members (`lbcf.controller.first_checks`).
+new members (`lbcf.controller.first_checks`). Before a gate opens, the groups of its namespace
+are read once more (`lbcf.controller.group_reader`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
+import attrs
 import structlog
 
 from prometheus_client import Counter, Histogram
@@ -16,6 +18,7 @@ from prometheus_client.registry import Collector
 
 from lbcf.controller.first_checks import FirstChecks
 from lbcf.controller.gate_claims import claims_on, unclear_groups
+from lbcf.controller.group_reader import GroupReader
 from lbcf.controller.triggers import same_marks, same_spec
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.in_service import GRACE
@@ -23,7 +26,7 @@ from lbcf.core.model.cluster import Pod
 from lbcf.core.model.resources import BackendGroup, BackendRecord, LoadBalancer, PodRef
 from lbcf.core.model.values import ObjectKey, Uid
 from lbcf.core.reasons import EventReason, Reason
-from lbcf.core.selection.gate import OpenGate, decide_gate, is_serving
+from lbcf.core.selection.gate import KeepShut, OpenGate, Wait, decide_gate, is_serving
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.events import EventRecorder, Reference
@@ -90,6 +93,7 @@ class ReadinessGates:
         view: what has been read.
         pods: writes their status.
         queue: of pods; its workers call `reconcile`.
+        groups: reads the groups that there are.
         checks: knows which members wait for the first checks of their load balancer.
         recorder: of events.
         clock: tells for how long gates have been waiting.
@@ -102,6 +106,7 @@ class ReadinessGates:
         pods: ObjectWriter[Pod],
         queue: WorkQueue[ObjectKey],
         *,
+        groups: GroupReader,
         checks: FirstChecks,
         recorder: EventRecorder,
         clock: Clock,
@@ -110,6 +115,7 @@ class ReadinessGates:
         self._view = view
         self._pods = pods
         self._queue = queue
+        self._groups = groups
         self._checks = checks
         self._recorder = recorder
         self._clock = clock
@@ -188,16 +194,36 @@ class ReadinessGates:
         if pod is None or not pod.awaits_gate or pod.is_terminating:
             return Done()
         waited = self._waited(pod)
-        unclear = unclear_groups(self._view, key.namespace)
-        claims = tuple(claims_on(self._view, pod, self._checks.waits))
-        decision = decide_gate(claims, unclear, waited)
+        decision = self._decide(pod, (), waited)
+        if isinstance(decision, OpenGate):
+            # Watches tell in no order: a group that was there before the pod may be
+            # unheard of.
+            unclear = await self._groups.since_now(key.namespace)
+            decision = self._decide(pod, unclear, waited)
         if isinstance(decision, OpenGate):
             await self._open(pod, decision, waited)
             return Done()
-        again = [] if decision.again is None else [decision.again]
-        if any(claim.unchecked for claim in claims):
-            again.append(GRACE)  # what nobody here has heard is over then
-        return RequeueAfter(min(again)) if again else Done()
+        return Done() if decision.again is None else RequeueAfter(decision.again)
+
+    def _decide(
+        self, pod: Pod, unclear: Iterable[Wait], waited: timedelta
+    ) -> OpenGate | KeepShut:
+        """Decide by what has been read.
+
+        Args:
+            pod: that waits.
+            unclear: what else may be a group that selects it.
+            waited: for how long.
+        """
+        known = unclear_groups(self._view, pod.meta.key.namespace)
+        claims = tuple(claims_on(self._view, pod, self._checks.waits))
+        decision = decide_gate(claims, dict.fromkeys((*known, *unclear)), waited)
+        is_unchecked = any(claim.unchecked for claim in claims)
+        if isinstance(decision, OpenGate) or not is_unchecked:
+            return decision
+        # What nobody here has heard is over then.
+        again = GRACE if decision.again is None else min(decision.again, GRACE)
+        return attrs.evolve(decision, again=again)
 
     def _waited(self, pod: Pod) -> timedelta:
         """Return for how long a gate has kept a pod from being Ready.

@@ -1,5 +1,7 @@
 """The controller opens gates: when it looks, what it writes, and how often."""
 
+import asyncio
+
 from contextlib import suppress
 from datetime import timedelta
 from typing import cast
@@ -8,11 +10,14 @@ import attrs
 import msgspec
 import pytest
 
+from lbcf.controller.bind_view import BindView
 from lbcf.controller.first_checks import FirstChecks
 from lbcf.controller.gates import ReadinessGates
+from lbcf.controller.group_reader import GroupReader
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.in_service import GRACE
 from lbcf.core.model.cluster import Pod
+from lbcf.core.model.names import API_GROUP
 from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, RecordSpec
 from lbcf.core.model.values import Gate, ObjectKey
@@ -23,6 +28,7 @@ from lbcf.kube.errors import Conflict, Unavailable
 from lbcf.kube.events import EventRecorder
 from lbcf.kube.kinds import PODS
 from lbcf.kube.list_watch import Removed
+from lbcf.kube.requests import ApiRequest
 from lbcf.runtime.metrics import Metrics
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.worker import Done, RequeueAfter, Result
@@ -37,6 +43,7 @@ from tests.builders import (
     a_snapshot,
 )
 from tests.controller.views import everyday, obscure, show
+from tests.e2e import objects
 from tests.fakes.clock import VirtualClock
 from tests.kube.tiny_api import Fault, TinyApi
 from tests.kube.tiny_rules import Json
@@ -69,6 +76,7 @@ class Scene:
             self.view,
             ObjectWriter(client, PODS, self.view.pods),
             self.queue,
+            groups=GroupReader(client, self.view),
             checks=self.checks,
             recorder=EventRecorder(
                 client, self.clock, controller="test", instance="test"
@@ -263,14 +271,27 @@ async def test_pod_that_changed_meanwhile_is_read_again(scene: Scene) -> None:
     assert "AllRegistered" == scene.reason()
 
 
-async def test_write_without_an_answer_is_not_repeated(scene: Scene) -> None:
+async def test_write_without_an_answer_is_not_repeated(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The next look meets what was written."""
     scene.put()
     scene.register()
-    scene.api.fault = Fault.UNANSWERED
-    with pytest.raises(Unavailable):
-        await scene.work()
-    scene.api.fault = None
+    send = scene.api.send
+
+    async def without_answer(
+        request: ApiRequest, within: timedelta | None = None
+    ) -> bytes:
+        """Lose the answer to a write."""
+        answer = await send(request, within)
+        if request.method == "PATCH":
+            raise Unavailable(f"{request}: cut", sent=None)
+        return answer
+
+    with monkeypatch.context() as patches:
+        patches.setattr(scene.api, "send", without_answer)
+        with pytest.raises(Unavailable):
+            await scene.work()
     written = scene.api.history.version
     for _ in range(2):
         scene.queue.add(KEY)
@@ -279,6 +300,86 @@ async def test_write_without_an_answer_is_not_repeated(scene: Scene) -> None:
 
     assert "AllRegistered" == scene.reason()
     assert written == scene.api.history.version
+
+
+@pytest.fixture(name="deaf")
+def _deaf() -> Scene:
+    """A scene in which no watch has told of any group or Bind."""
+    view = View()
+    BindView(view).listen()
+    return Scene(view=show(view, a_driver(), a_load_balancer()))
+
+
+GROUP = f"/apis/{API_GROUP}/v1beta1/namespaces/shop/backendgroups/web"
+BIND = f"/apis/{API_GROUP}/v1/namespaces/shop/binds/both"
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [(GROUP, objects.a_group()), (BIND, objects.a_bind())],
+    ids=["group", "Bind"],
+)
+async def test_group_that_no_watch_has_told_of_is_waited_for(
+    deaf: Scene, path: str, body: Json
+) -> None:
+    """It was there before the pod; the view has it from then on."""
+    deaf.api.put(path, body)
+    deaf.put()
+    await deaf.work()
+
+    assert deaf.reason() is None
+    assert 1 == len(deaf.view.groups)
+
+
+async def test_second_group_that_no_watch_has_told_of_is_waited_for(
+    scene: Scene,
+) -> None:
+    """Although the pod is registered wherever the first one wants it."""
+    scene.put()
+    scene.api.put(GROUP.replace("web", "side"), objects.a_group("side", lbs=("back",)))
+    scene.register()
+    await scene.work()
+
+    assert scene.reason() is None
+
+
+async def test_group_without_meaning_that_no_watch_has_told_of_frees_nobody(
+    deaf: Scene,
+) -> None:
+    """It may select the pod."""
+    deaf.api.put(GROUP, {"metadata": {}, "spec": ["not", "a", "spec"]})
+    deaf.put()
+    results = await deaf.work()
+
+    assert isinstance(results[0], RequeueAfter)
+    assert deaf.reason() is None
+
+
+async def test_gate_stays_shut_while_groups_cannot_be_read(scene: Scene) -> None:
+    """Nobody knows who wants the pod; it is tried again."""
+    scene.put()
+    scene.register()
+    scene.api.fault = Fault.UNSENT
+    with pytest.raises(Unavailable):
+        await scene.work()
+    scene.api.fault = None
+    assert scene.reason() is None
+
+    scene.queue.add(KEY)
+    await scene.work()
+    assert "AllRegistered" == scene.reason()
+
+
+async def test_gates_of_a_namespace_are_decided_from_one_read(scene: Scene) -> None:
+    """A rollout of many pods does not ask for each of them."""
+    scene.put()
+    scene.register()
+    asks = (scene.gates.reconcile(KEY) for _ in range(3))
+    # The first write is the only one that meets the version that all have read.
+    await asyncio.gather(*asks, return_exceptions=True)
+
+    assert "AllRegistered" == scene.reason()
+    assert 1 == scene.api.requests.count(f"GET {GROUP.rpartition('/')[0]}")
 
 
 @pytest.fixture(name="lister")

@@ -74,9 +74,7 @@ async def play(stage: Stage) -> dict[str, str]:
     # What is on its way in when the first epoch is read may be ensured twice.
     await stage.until_epoch()
     await _have_one_cut(stage)
-    await stage.patch(
-        objects.GROUPS, "web", {"spec": {"drain": {"timeoutSeconds": 300}}}
-    )
+    await _set_drain(stage, 300)
     for name, address in ADDRESSES.items():
         await stage.add_pod(name, address)
     await stage.add_pod(UNREADY, "10.0.0.14", ready=False)
@@ -108,7 +106,7 @@ async def play(stage: Stage) -> dict[str, str]:
 
 async def _have_one_cut(stage: Stage) -> None:
     """Let a pod come and go whose connections outlast its drain."""
-    await stage.patch(objects.GROUPS, "web", {"spec": {"drain": {"timeoutSeconds": 2}}})
+    await _set_drain(stage, 2)
     await stage.add_pod(GONE, "10.0.0.10")
     await stage.until_registered("10.0.0.10:80")
     await stage.control("sessions", backendAddr="10.0.0.10:80", sessions=3)
@@ -121,6 +119,23 @@ async def _have_one_cut(stage: Stage) -> None:
         return group is not None and "departed" in group.status
 
     await stage.until("the group remembers it", remembered)
+
+
+async def _set_drain(stage: Stage, seconds: int) -> None:
+    """Change for how long the group drains; records are written with it from then on.
+
+    Who writes them may hear of a pod before it hears of the group, and would register the
+    pod once more.
+    """
+    drain = {"timeoutSeconds": seconds}
+    await stage.patch(objects.GROUPS, "web", {"spec": {"drain": drain}})
+
+    async def is_read() -> bool:
+        group = await stage.get(objects.GROUPS, "web")
+        assert group is not None
+        return bool(group.status.get("observedGeneration") == group.meta.generation)
+
+    await stage.until("the controller has read the group", is_read)
 
 
 async def _is_counted(stage: Stage) -> bool:

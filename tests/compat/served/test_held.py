@@ -55,7 +55,7 @@ async def test_draining_driver_takes_no_new_load_balancer(scene: Scene) -> None:
         found = await stage.get(objects.DRIVERS, "plain")
         assert found is not None
         accepted = found.condition("Accepted")
-        return accepted["observedGeneration"] == found.meta.generation
+        return bool(accepted["observedGeneration"] == found.meta.generation)
 
     await scene.until("the controller has seen the label", is_read)
     back = objects.a_load_balancer("back", driver="plain")

@@ -1,8 +1,9 @@
 """L3, S9, S10: a pod's readiness gate opens once it is registered, and is never stuck.
 
 One pod that is to take the place of another in a rollout, one record, and a controller that
-may end at any moment. The group may stop to select the pod, the record's end may be asked
-for, and the load balancer may lose its members. Five ways to keep a gate are compared.
+may end at any moment. The controller may hear of the group later than of the pod, which was
+made after it. The group may stop to select the pod, the record's end may be asked for, and the
+load balancer may lose its members. Six weaker ways to keep a gate are compared.
 L3 is searched as a fair lasso (`fair`): whoever can act all the time does so in the end.
 """
 
@@ -22,6 +23,7 @@ class Ways(NamedTuple):
         latched: an open gate stays open, whatever becomes of the record.
         by_events: only who has seen the registration itself opens a gate.
         frees: a pod that no group selects has its gate opened.
+        unread: whether one selects it is taken from what watches have told.
     """
 
     by_ready: bool = False
@@ -29,6 +31,7 @@ class Ways(NamedTuple):
     latched: bool = True
     by_events: bool = False
     frees: bool = True
+    unread: bool = False
 
 
 BUILT = "built"
@@ -39,6 +42,7 @@ WAYS = {
     "closed again": Ways(latched=False),
     "opened by events alone": Ways(by_events=True),
     "kept shut unselected": Ways(frees=False),
+    "opened by the cache": Ways(unread=True),
 }
 CRASHES = 2
 LOSSES = 1
@@ -50,6 +54,7 @@ class Moment(NamedTuple):
     Attributes:
         containers: the containers of the new pod are ready.
         selected: its group selects it.
+        known: this incarnation has heard of the group.
         record: none, wanted (written down), in, or ending.
         was_in: it was registered at some time, or nobody wanted it to be.
         is_open: its gate is True.
@@ -63,6 +68,7 @@ class Moment(NamedTuple):
 
     containers: bool = False
     selected: bool = True
+    known: bool = False
     record: str = "none"
     was_in: bool = False
     is_open: bool = False
@@ -119,20 +125,22 @@ def _befalls(now: Moment) -> list[Moment]:
         lost = now._replace(record="wanted", saw=False, losses=now.losses - 1)
         following.append(lost)
     if now.crashes and now.runs:
-        crash = now._replace(runs=False, saw=False, crashes=now.crashes - 1)
+        crash = now._replace(
+            runs=False, known=False, saw=False, crashes=now.crashes - 1
+        )
         following.append(crash)
     return following
 
 
 def _of_controller(ways: Ways, now: Moment) -> list[Moment]:
     """Let it write and call; each is one step."""
-    following = []
+    following = [] if now.known else [now._replace(known=True)]
     if _may_open(ways, now):
         following.append(now._replace(is_open=True, was_open=True))
     if _would_shut(ways, now):
         following.append(now._replace(is_open=False))
-    able = now.selected and (now.is_ready if ways.by_ready else now.containers)
-    if able and now.record == "none":
+    able = now.is_ready if ways.by_ready else now.containers
+    if able and now.selected and now.known and now.record == "none":
         following.append(now._replace(record="wanted"))
     if now.record == "wanted":
         following.append(now._replace(record="in", was_in=True, saw=True))
@@ -144,7 +152,7 @@ def _of_controller(ways: Ways, now: Moment) -> list[Moment]:
 def _may_open(ways: Ways, now: Moment) -> bool:
     if now.is_open or not now.containers:
         return False
-    if not now.selected:
+    if not now.selected or (ways.unread and not now.known):
         return ways.frees
     if ways.early:
         return now.record != "none"

@@ -75,8 +75,8 @@ GATE_HEAD = """\
 ## The readiness gate (S9, S10, L3)
 
 A new pod and the old one that it takes the place of in a rollout, a controller that may crash twice, a load
-balancer that may lose its members, a group that may stop to select the pod. S9: the old pod goes
-after the new one was registered, unless nobody wants it to be. S10: an open gate stays open. L3: in
+balancer that may lose its members, a group that the controller may hear of later than of the pod, and that may
+stop to select it. S9: the old pod goes after the new one was registered, unless nobody wants it to be. S10: an open gate stays open. L3: in
 every fair run each gate opens (`*`: what goes on for ever else). Only the built way has all of them ([readiness.md](readiness.md)).
 
 ```text

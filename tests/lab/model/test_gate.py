@@ -25,6 +25,7 @@ def test_built_gate_opens_late_enough_and_always() -> None:
         ("closed again", gate.SHUT),
         ("opened by events alone", gate.STUCK),
         ("kept shut unselected", gate.STUCK),
+        ("opened by the cache", gate.EARLY),
     ],
 )
 def test_weaker_gate_breaks(way: str, broken: str) -> None:

@@ -1,7 +1,7 @@
 """Readiness gates: opened once registered, never closed, and never shut for ever.
 
-S9 a gate whose reason is that its pod is registered opens after each record that the pod
-should have was registered; S10 an open gate is never written again, and who has one stays in
+S9 a gate opens after each record that its pod should have was registered, unless its time was
+over or what is wanted is optional; S10 an open gate is never written again, and who has one stays in
 as long as somebody wants him there.
 """
 
@@ -62,7 +62,7 @@ class Gates:
         if old or not new:
             return
         self._gated.add(name)
-        if new["reason"] == Reason.ALL_REGISTERED:
+        if new["reason"] in {Reason.ALL_REGISTERED, Reason.NO_GROUP_SELECTS}:
             self._check_in(f"{name}/{metadata_of(after)['uid']}")
         self._world.later(_SEEN, self._see, name)
 

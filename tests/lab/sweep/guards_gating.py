@@ -56,8 +56,20 @@ GATING: dict[str, Mutant] = {
     ),
     "gate-untimed": Mutant(
         "and when its time is over",
-        (Edit(ReadinessGates, "reconcile", "RequeueAfter(min(again))", "Done()"),),
+        (Edit(ReadinessGates, "reconcile", "RequeueAfter(decision.again)", "Done()"),),
         ("gated-too-long",),
+    ),
+    "groups-unheard": Mutant(
+        "a gate opens after a read of the groups that there are",
+        (
+            Edit(
+                ReadinessGates,
+                "reconcile",
+                "await self._groups.since_now(key.namespace)",
+                "()",
+            ),
+        ),
+        ("gated-by-two-groups",),
     ),
     "hand-drain-unheeded": Mutant(
         "what is drained by hand is no backend",

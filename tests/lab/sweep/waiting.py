@@ -10,6 +10,8 @@ from tests.lab.sweep.world import World
 _BOTH = {"record": RECORD, "backend": BACKEND}
 _NEW = {"web-3": "10.0.0.3", "web-4": "10.0.0.4"}
 _GRACE = 20.0
+_UNHEARD = 5.0
+"""Seconds for which a watch tells nothing."""
 
 
 def _roll(world: World, *old: str) -> None:
@@ -79,3 +81,15 @@ async def gated_optional(world: World) -> None:
     await asyncio.sleep(2)
     _see_open(world, "although nobody is to be waited for")
     world.troubles["ensureBackend"] = []
+
+
+@scenario(_BOTH)
+async def gated_by_two_groups(world: World) -> None:
+    """A second group selects the pods; the controller hears of it later than of them."""
+    world.put_load_balancer("back")
+    await begin(world)
+    world.processes[0].api.hold(_UNHEARD, only="backendgroups")
+    world.put_group("side", loadBalancers=["back"])
+    _roll(world)
+    await asyncio.sleep(_UNHEARD + 2)
+    _see_open(world, "although their pods are registered")
