@@ -10,6 +10,7 @@ import attrs
 
 from lbcf.controller.addresses import Addresses
 from lbcf.controller.apply import Applier
+from lbcf.controller.backend_reader import BackendReader
 from lbcf.controller.bind_view import BindView
 from lbcf.controller.binds import Binds
 from lbcf.controller.deregistrar_lease import DeregistrarLease, DeregistrarLeases
@@ -32,6 +33,7 @@ from lbcf.controller.other_shards import ElsewhereLost
 from lbcf.controller.record_lister import RecordLister
 from lbcf.controller.record_quota import RecordQuota
 from lbcf.controller.registrar import Registrar
+from lbcf.controller.removal_check import RemovalCheck
 from lbcf.controller.removals import Removals
 from lbcf.controller.services import Services
 from lbcf.controller.triggers import ChangedBackends, NodeTriggers, Queues, Triggers
@@ -155,6 +157,8 @@ class Controller:
         self._deregistrar_leases = DeregistrarLeases(self._follow_lease, parts.shard)
         self._make_calls()
         self._checks = FirstChecks(view, parts.clock)
+        self._backends = BackendReader(parts.client, view)
+        self._groups = GroupReader(parts.client, view)
         self._noted = NotedEnsures(parts.journal)
         self._registrar = self._make_registrar()
         self._statuses = GroupStatusReconciler(
@@ -248,6 +252,7 @@ class Controller:
         removals = Removals(
             self._writers.records,
             removing := self._queue("removals"),
+            RemovalCheck(view, self._backends, self._groups),
             look_again,
             self._statuses.removing,
         )
@@ -416,7 +421,9 @@ class Controller:
     def _record_workers(self) -> list[Workers[Any]]:
         """Make who registers records, and who marks those whose backends are gone."""
         parts, gone_queue = self._parts, self._queue("gone-backends")
-        gone = GoneBackends(self._view, parts.client, self._writers.records, gone_queue)
+        gone = GoneBackends(
+            self._view, self._backends, self._writers.records, gone_queue
+        )
         self._listen_later.append(gone.listen)
         records, clock = self._queues.records, parts.clock
         return [
@@ -431,7 +438,7 @@ class Controller:
             self._view,
             self._writers.pods,
             queue,
-            groups=GroupReader(parts.client, self._view),
+            groups=self._groups,
             checks=self._checks,
             recorder=parts.recorder,
             clock=parts.clock,

@@ -3,12 +3,11 @@
 The registrar goes on with each record that was written, with the write as its permission.
 
 Leases make two leaders rare, not impossible, and one of them may have an older view of a
-group or its pods. It writes a record's spec back, or deletes a record that the other one
-creates; that one does it again, and so on, with calls of the driver each time (sweeps
-counted a thousand in half a minute). Nothing is lost by that, and it ends when both have
-seen the same; until then each waits longer and longer before it repeats a write that was
-undone. Deletions never wait: what is to leave leaves, and without a new record there is
-nothing to delete.
+group. It writes a record's spec back, the other one writes it again, and so on, with calls of
+the driver each time (sweeps counted a thousand in half a minute). A person may delete a record
+as often as it is created. Nothing is lost by that; whoever finds an own write undone waits
+longer and longer before it repeats it. Deletions never wait: what is to leave leaves, and
+without a new record there is nothing to delete.
 """
 
 import asyncio

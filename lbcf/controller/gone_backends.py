@@ -4,11 +4,10 @@ What the view shows is only a reason to ask: a mark is written for what the API 
 says at a quorum read, under the uid that the record names. Where it cannot be asked, nothing is written, and the drain goes on to its deadline.
 """
 
-from typing import TypeVar
-
 import attrs
 import structlog
 
+from lbcf.controller.backend_reader import BackendReader
 from lbcf.controller.view import View
 from lbcf.core.model.node_backends import ServiceRef
 from lbcf.core.model.resources import BackendRecord, PodRef
@@ -22,14 +21,12 @@ from lbcf.core.selection.location import (
 )
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, NotFound
-from lbcf.kube.kinds import NODES, PODS, SERVICES, HasMeta, Resource
-from lbcf.kube.reader import KubeReader
+from lbcf.kube.kinds import HasMeta
 from lbcf.runtime.queue import WorkQueue
 from lbcf.runtime.worker import Done, Result
 from lbcf.wire.records import render_status_update
 
 
-_T = TypeVar("_T", bound=HasMeta)
 _log = structlog.get_logger(__name__)
 
 
@@ -38,7 +35,7 @@ class GoneBackends:
 
     Args:
         view: what has been read.
-        client: the API server.
+        backends: asks the API server itself.
         records: writes records.
         queue: of the records to look at; its workers call `reconcile`.
     """
@@ -46,12 +43,12 @@ class GoneBackends:
     def __init__(
         self,
         view: View,
-        client: KubeReader,
+        backends: BackendReader,
         records: ObjectWriter[BackendRecord],
         queue: WorkQueue[ObjectKey],
     ) -> None:
         self._view = view
-        self._client = client
+        self._backends = backends
         self._records = records
         self._queue = queue
 
@@ -102,29 +99,9 @@ class GoneBackends:
         record = self._view.records.get(key)
         if record is None or not may_be_marked(record) or not self._seems_gone(record):
             return Done()
-        if await self._is_gone(record):
+        if await self._backends.is_gone(record):
             await self._mark(record)
         return Done()
-
-    async def _is_gone(self, record: BackendRecord) -> bool:
-        """Ask the API server itself."""
-        namespace, backend = record.meta.key.namespace, record.spec.backend
-        if isinstance(backend, PodRef):
-            pod = await self._read(PODS, ObjectKey(namespace, backend.name))
-            return is_pod_gone(record, pod)
-        node = await self._read(NODES, ObjectKey("", node_of(record)))
-        if is_node_gone(record, node):
-            return True
-        if not isinstance(backend, ServiceRef):
-            return False
-        service = await self._read(SERVICES, ObjectKey(namespace, backend.name))
-        return is_port_gone(record, service)
-
-    async def _read(self, kind: Resource[_T], key: ObjectKey) -> _T | None:
-        try:
-            return await self._client.get(kind, key)
-        except NotFound:
-            return None
 
     async def _mark(self, record: BackendRecord) -> None:
         """Write it down, by compare-and-swap: another field of the status may be new."""

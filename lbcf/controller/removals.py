@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
+from lbcf.controller.removal_check import RemovalCheck
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
@@ -29,6 +30,7 @@ class Removals:
     Args:
         records: deletes records.
         queue: of the records to remove; its workers call `reconcile`.
+        check: looks once more at what a removal was decided by.
         decide_again: has a group looked at whose record was not what was planned on.
         removing: told of each record that is about to be deleted.
     """
@@ -37,10 +39,12 @@ class Removals:
         self,
         records: ObjectWriter[BackendRecord],
         queue: WorkQueue[ObjectKey],
+        check: RemovalCheck,
         decide_again: Callable[[ObjectKey], object],
         removing: Callable[[Removal], object],
     ) -> None:
         self._removing = removing
+        self._check = check
         self._decide_again = decide_again
         self._records = records
         self._queue = queue
@@ -88,9 +92,15 @@ class Removals:
         Raises:
             KubeError: it was not deleted, or nobody knows; to be tried again.
         """
+        if (decided := self._wanted.get(key)) is None:
+            return Done()
+        if not await self._check.holds(decided):
+            self._wanted.pop(key, None)
+            self._look_again(decided)
+            return Done()
         removal, present = self._wanted.get(key), self._records.store.get(key)
         if removal is None:
-            return Done()
+            return Done()  # a plan that was made meanwhile wants it no more
         uid = removal.record.meta.uid
         if present is not None and present.meta.uid == uid and not present.is_deleting:
             self._sent[key] = identity_of(removal.record)
@@ -117,8 +127,7 @@ class Removals:
             found = self._records.store.get(meta.key)
             if found is None or (found.meta.uid == meta.uid and found.is_deleting):
                 return
-            if removal.record.group is not None:
-                self._decide_again(removal.record.group)
+            self._look_again(removal)
             raise
         _log.info(
             "record.deleted",
@@ -127,3 +136,8 @@ class Removals:
             reason=removal.reason,
             message=removal.message,
         )
+
+    def _look_again(self, removal: Removal) -> None:
+        """Have the group of a record decide by what the view has now."""
+        if removal.record.group is not None:
+            self._decide_again(removal.record.group)

@@ -4,6 +4,7 @@ import attrs
 import msgspec
 import pytest
 
+from lbcf.controller.backend_reader import BackendReader
 from lbcf.controller.gone_backends import GoneBackends
 from lbcf.controller.view import View
 from lbcf.core.model.resources import BackendRecord
@@ -41,7 +42,7 @@ class Scene:
     def __attrs_post_init__(self) -> None:
         self.marks = GoneBackends(
             self.view,
-            KubeClient(self.api),
+            BackendReader(KubeClient(self.api), self.view),
             ObjectWriter(KubeClient(self.api), RECORDS, self.view.records),
             self.queue,
         )

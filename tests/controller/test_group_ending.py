@@ -53,7 +53,7 @@ def test_all_its_records_leave(*, is_there: bool) -> None:
         RecordQuota(view.records, 0, lambda *_: None, None),
         grace=ServiceGrace(view, clock),
         applier=Applier(writer, clock, Nobody()),
-        removals=Removals(writer, removed, lambda _: None, lambda _: None),
+        removals=Removals(writer, removed, nobody, lambda _: None, lambda _: None),
         clock=clock,
         decided=lambda _, decision: told.append(decision),
         depart_after=lambda *_: None,

@@ -49,7 +49,11 @@ def test_group_that_is_undecided_holds_no_room() -> None:
         grace=ServiceGrace(view, clock),
         applier=Applier(writer, clock, Nobody()),
         removals=Removals(
-            writer, WorkQueue("removals", clock), looked.append, lambda _: None
+            writer,
+            WorkQueue("removals", clock),
+            unused,
+            looked.append,
+            lambda _: None,
         ),
         clock=clock,
         decided=lambda *_: None,

@@ -2,10 +2,20 @@
 
 import asyncio
 
+from datetime import timedelta
+from typing import cast
+
 import attrs
+import msgspec
 import pytest
 
+from lbcf.controller.backend_reader import BackendReader
+from lbcf.controller.group_reader import GroupReader
+from lbcf.controller.removal_check import RemovalCheck
 from lbcf.controller.removals import Removals
+from lbcf.controller.view import View
+from lbcf.core.model.cluster import Pod
+from lbcf.core.model.names import API_GROUP
 from lbcf.core.model.resources import BackendRecord
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
@@ -14,12 +24,16 @@ from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.client import KubeClient
 from lbcf.kube.errors import Conflict, Unavailable
 from lbcf.kube.kinds import RECORDS
+from lbcf.kube.requests import ApiRequest
 from lbcf.kube.store import Store
 from lbcf.runtime.queue import WorkQueue
+from lbcf.wire.kube import parse_pod
 from lbcf.wire.records import render_new_record
-from tests.builders import a_key, a_pod, a_snapshot
+from tests.builders import a_group, a_key, a_pod, a_snapshot
+from tests.controller.views import show
+from tests.e2e import objects
 from tests.fakes.clock import VirtualClock
-from tests.kube.tiny_api import Fault, TinyApi
+from tests.kube.tiny_api import Fault, Json, TinyApi
 
 
 @attrs.define
@@ -28,7 +42,7 @@ class Scene:
 
     api: TinyApi = attrs.Factory(TinyApi)
     client: KubeClient = attrs.field(init=False)
-    records: Store[BackendRecord] = attrs.Factory(Store)
+    view: View = attrs.Factory(View)
     queue: WorkQueue[ObjectKey] = attrs.Factory(
         lambda: WorkQueue("removals", VirtualClock())
     )
@@ -41,9 +55,19 @@ class Scene:
         self.removals = Removals(
             ObjectWriter(self.client, RECORDS, self.records),
             self.queue,
+            RemovalCheck(
+                self.view,
+                BackendReader(self.client, self.view),
+                GroupReader(self.client, self.view),
+            ),
             self.again.append,
             self.told.append,
         )
+
+    @property
+    def records(self) -> Store[BackendRecord]:
+        """Return what the view has of records."""
+        return self.view.records
 
     async def made(self, pod: str, name: str = "") -> BackendRecord:
         """Make the record of a pod."""
@@ -73,6 +97,27 @@ class Scene:
         """Tell whether the view shows a record that nobody has deleted."""
         found = self.records.get(record.meta.key)
         return found is not None and not found.is_deleting
+
+
+def watch_deletes(
+    scene: Scene, patches: pytest.MonkeyPatch, *, answered: bool = True
+) -> asyncio.Event:
+    """Return what tells that a DELETE is on its way; its answer may be lost."""
+    sent, send = asyncio.Event(), scene.api.send
+
+    async def sending(request: ApiRequest, within: timedelta | None = None) -> bytes:
+        """Send a request."""
+        if request.method != "DELETE":
+            return await send(request, within)
+        sent.set()
+        await asyncio.sleep(0)
+        answer = await send(request, within)
+        if not answered:
+            raise Unavailable(f"{request}: cut", sent=None)
+        return answer
+
+    patches.setattr(scene.api, "send", sending)
+    return sent
 
 
 @pytest.fixture(name="scene")
@@ -161,13 +206,14 @@ async def test_namesake_is_not_deleted(scene: Scene) -> None:
 
 
 async def test_duplicate_stays_until_the_other_ones_end_is_answered(
-    scene: Scene,
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Which of two is one too many may change in between: both would go."""
     first, second = await scene.made("a", "one"), await scene.made("a", "two")
     scene.decide(first, second, wanted=(first,))
+    sent = watch_deletes(scene, monkeypatch)
     removing = asyncio.create_task(scene.removals.reconcile(first.meta.key))
-    await asyncio.sleep(0)
+    await sent.wait()
     flipped = [Removal(second, Reason.DUPLICATE, "")]
     scene.removals.decided([first, second], flipped)
     await removing
@@ -212,18 +258,102 @@ async def test_what_depends_on_the_moment_goes_as_it_was_seen_only(
     assert not scene.is_live(record)
 
 
-async def test_duplicate_whose_deletion_failed_is_tried_again(scene: Scene) -> None:
+async def test_duplicate_whose_deletion_failed_is_tried_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A plan that came while it was under way says the same, and takes nothing back."""
     record = await scene.made("a")
     removals = [Removal(record, Reason.DUPLICATE, "")]
     scene.removals.decided([record], removals)
-    scene.api.fault = Fault.UNANSWERED
-    removing = asyncio.create_task(scene.removals.reconcile(record.meta.key))
-    await asyncio.sleep(0)
-    scene.removals.decided([record], removals)
+    with monkeypatch.context() as patches:
+        sent = watch_deletes(scene, patches, answered=False)
+        removing = asyncio.create_task(scene.removals.reconcile(record.meta.key))
+        await sent.wait()
+        scene.removals.decided([record], removals)
+        with pytest.raises(Unavailable):
+            await removing
+    await scene.removals.reconcile(record.meta.key)
+
+    assert not scene.is_live(record)
+
+
+POD = "/api/v1/namespaces/shop/pods/a"
+GROUP = f"/apis/{API_GROUP}/v1beta1/namespaces/shop/backendgroups/web"
+
+
+async def test_pod_that_no_watch_has_told_of_keeps_its_record(scene: Scene) -> None:
+    """The view has it from then on, and its group is looked at again."""
+    record = await scene.made("a")
+    show(scene.view, a_group())
+    _put_pod(scene)
+    scene.decide(record, wanted=(record,))
+    await scene.due()
+    await scene.removals.reconcile(record.meta.key)
+
+    assert scene.is_live(record)
+    assert [record.group] == scene.again
+    assert scene.view.pods.get(ObjectKey("shop", "a")) is not None
+
+    scene.decide(record, wanted=(record,))
+    assert [record.meta.key] == await scene.due()
+    await scene.removals.reconcile(record.meta.key)
+    assert not scene.is_live(record)
+
+
+async def test_group_that_no_watch_has_told_of_keeps_its_records(scene: Scene) -> None:
+    """What is removed was decided by the group as it had been."""
+    record = await scene.made("a")
+    show(scene.view, a_group())
+    show(scene.view, _put_pod(scene))
+    changed = scene.api.put(GROUP, objects.a_group())
+    metadata = {**cast("Json", changed["metadata"]), "uid": "uid-web", "generation": 2}
+    scene.api.put(GROUP, {**changed, "metadata": metadata})
+    scene.removals.decided([record], [Removal(record, Reason.UNSELECTED, "")])
+    await scene.removals.reconcile(record.meta.key)
+
+    assert scene.is_live(record)
+    assert [record.group] == scene.again
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+async def test_pod_that_has_finished_is_gone(scene: Scene, phase: str) -> None:
+    """The view has no place for it: no watch would ever tell its end."""
+    record = await scene.made("a")
+    _put_pod(scene, phase)
+    scene.decide(record, wanted=(record,))
+    await scene.removals.reconcile(record.meta.key)
+
+    assert not scene.is_live(record)
+    assert 0 == len(scene.view.pods)
+
+
+async def test_pod_that_is_being_deleted_needs_no_read(scene: Scene) -> None:
+    """Nothing brings it back, and every rollout has many."""
+    record = await scene.made("a")
+    _put_pod(scene)
+    scene.removals.decided([record], [Removal(record, Reason.POD_TERMINATING, "")])
+    await scene.removals.reconcile(record.meta.key)
+
+    assert not scene.is_live(record)
+    assert not any(r.startswith("GET") for r in scene.api.requests)
+
+
+async def test_nothing_is_deleted_while_nobody_knows(scene: Scene) -> None:
+    """It is tried again."""
+    record = await scene.made("a")
+    scene.decide(record, wanted=(record,))
+    scene.api.fault = Fault.UNSENT
     with pytest.raises(Unavailable):
-        await removing
+        await scene.removals.reconcile(record.meta.key)
     scene.api.fault = None
     await scene.removals.reconcile(record.meta.key)
 
     assert not scene.is_live(record)
+
+
+def _put_pod(scene: Scene, phase: str = "Running") -> Pod:
+    """Let there be the pod of the record."""
+    metadata = {"name": "a", "namespace": "shop", "uid": a_pod("a").meta.uid}
+    status = {"phase": phase, "podIP": "10.0.0.1"}
+    whole = scene.api.put(POD, {"metadata": metadata, "status": status})
+    return parse_pod(msgspec.json.encode(whole))

@@ -131,7 +131,11 @@ def a_case(bench: Bench) -> Case:
         grace=ServiceGrace(view, clock),
         applier=Applier(writer, clock, NoSuccessor()),
         removals=Removals(
-            writer, removing, bench.triggers.look_at_group, lambda _: None
+            writer,
+            removing,
+            cast("Any", None),
+            bench.triggers.look_at_group,
+            lambda _: None,
         ),
         clock=clock,
         decided=lambda *_: None,

@@ -285,6 +285,7 @@ def _envoys(cluster: Cluster) -> set[tuple[str, ...]]:
 
 async def test_drain_tells_what_it_waits_for_and_how_to_go_on(installed: Stage) -> None:
     """The driver is down: it is named, nothing else is taken away; abandon ends it."""
+    known = {str(r.meta.key) for r in await _records(installed)}
     await installed.processes["driver"].end()
     await installed.delete(objects.GROUPS, "web")
     await installed.until_reason("Drained", "DriverUnreachable")
@@ -293,7 +294,9 @@ async def test_drain_tells_what_it_waits_for_and_how_to_go_on(installed: Stage) 
     assert 1 == status
     assert "DriverUnreachable (driver memory)" in said
     assert f"-n {installed.namespace} lbcf.tkestack.io/abandon=" in said
-    assert BOTH == {r.body["status"]["backendAddr"] for r in await _records(installed)}
+    found = [r.status.get("backendAddr") for r in await _records(installed)]
+    # A record that is made of a Bind whose end nobody has told of yet has no address.
+    assert BOTH == {address for address in found if address}
     assert [] != _traces(installed.cluster)
 
     why = ("--timeout", "6", "--objects-only", "--abandon", "its host has burnt down")
@@ -307,7 +310,7 @@ async def test_drain_tells_what_it_waits_for_and_how_to_go_on(installed: Stage) 
     assert [] != _traces(installed.cluster)
     # Each try is logged, and one that meets another version is made again.
     told = installed.processes["deregistrar"].events("record.abandoned")
-    assert 2 == len({event["record"] for event in told})
+    assert known <= {event["record"] for event in told}
     told += installed.processes["controller"].events("bind.abandoned")
     assert {"its host has burnt down"} == {event["why"] for event in told}
     assert "bind.abandoned" == told[-1]["event"]

@@ -59,6 +59,11 @@ class Pod:
     deletion_grace: timedelta = timedelta(0)
 
     @property
+    def has_finished(self) -> bool:
+        """Return whether it has ended for good."""
+        return self.phase in {"Succeeded", "Failed"}
+
+    @property
     def has_shut_gate(self) -> bool:
         """Return whether it has our readiness gate, which is not open yet."""
         return self.gate is not None and not self.gate.is_open

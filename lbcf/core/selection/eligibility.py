@@ -26,7 +26,7 @@ def _is_terminating(pod: Pod, _policy: DeregisterPolicy) -> Verdict | None:
 
 def _is_finished(pod: Pod, _policy: DeregisterPolicy) -> Verdict | None:
     """A pod in phase Succeeded or Failed leaves, whatever the policy."""
-    if pod.phase not in {"Succeeded", "Failed"}:
+    if not pod.has_finished:
         return None
     return Ineligible(
         Reason.POD_FINISHED, f"pod {pod.meta.key.name} has ended: {pod.phase}"

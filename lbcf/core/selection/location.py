@@ -77,9 +77,6 @@ def has_moved(record: BackendRecord, now: Location, source: AddressSource) -> bo
     return bool(now.node_uid) and spec.node_uid != now.node_uid
 
 
-_FINISHED = frozenset({"Succeeded", "Failed"})
-
-
 def may_be_marked(record: BackendRecord) -> bool:
     """Return whether a record's drain is under way, and its backend is not known to be gone."""
     return (
@@ -98,7 +95,7 @@ def is_pod_gone(record: BackendRecord, pod: Pod | None) -> bool:
         record: of a pod.
         pod: that has its name; None: there is none.
     """
-    if pod is None or not is_about(record, pod) or pod.phase in _FINISHED:
+    if pod is None or not is_about(record, pod) or pod.has_finished:
         return True
     host = record.spec.host
     return bool(host and pod.address) and pod.address != host

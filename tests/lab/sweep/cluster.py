@@ -167,8 +167,19 @@ class Cluster(Estate):
                 or objects.owner_uid(whole) != group_uid
             ):
                 continue
-            if not metadata_of(whole).get("deletionTimestamp"):
-                self.api.put(path, ending(place, whole, self.now()))
+            self._end(path)
+
+    def delete_records(self) -> None:
+        """Delete all records that live, as a person may who takes them for useless."""
+        for path in list(self.api.objects):
+            if place_of(path).plural == "backendrecords":
+                self._end(path)
+
+    def _end(self, path: str) -> None:
+        """Delete an object that a finalizer holds."""
+        whole = self.api.objects[path]
+        if not metadata_of(whole).get("deletionTimestamp"):
+            self.api.put(path, ending(place_of(path), whole, self.now()))
 
     def keep_collecting(self) -> None:
         """Let the garbage collector look once more, when everybody has seen the end."""

@@ -10,11 +10,11 @@ from tests.lab.sweep.world import Step, World
 
 
 _MOST_MADE = 40
+"""Creates and deletes of records in 40 s, where two controllers see two pods differently or
+somebody deletes each record: with growing pauses they are far fewer."""
 ROUNDS = 12.0
 """Seconds in which leaders renew, or two controllers undo what the other has done, often
 enough: a fault in a later round finds the same state."""
-"""Creates and deletes of records in 40 s where two controllers see two pods differently:
-six or seven of each for each pod, and some to spare."""
 
 
 @scenario()
@@ -64,6 +64,49 @@ async def pods_unseen(world: World) -> None:
     made = sum(map(_makes_or_ends, world.steps)) - before
     if world.is_faultless and made > _MOST_MADE:
         world.fail(f"{made} creates and deletes of records in {DISTURBED:g} s")
+
+
+@scenario({"record": RECORD, "backend": BACKEND})
+async def pod_unheard_of(world: World) -> None:
+    """Two controllers; one of them hears of a pod's record before it hears of the pod."""
+    other = world.start("controller")
+    await begin(world, ONE)
+    other.api.hold(DISTURBED, only="pods")
+    before = sum(map(_makes_or_ends, world.steps))
+    world.put_pod("web-2", TWO)
+    await asyncio.sleep(DISTURBED)
+    made = sum(map(_makes_or_ends, world.steps)) - before
+    if world.is_faultless and made > 1:
+        world.fail(f"{made} creates and deletes of the record of one pod")
+
+
+@scenario({"record": RECORD, "backend": BACKEND})
+async def group_unheard_of(world: World) -> None:
+    """Two controllers; one of them does not hear that a group selects more pods now."""
+    other = world.start("controller")
+    world.put_group(loadBalancers=["front"])
+    world.put_load_balancer("back")
+    await begin(world, ONE)
+    other.api.hold(DISTURBED, only="backendgroups")
+    before = sum(map(_makes_or_ends, world.steps))
+    world.put_group(loadBalancers=["front", "back"])
+    await asyncio.sleep(DISTURBED)
+    made = sum(map(_makes_or_ends, world.steps)) - before
+    if world.is_faultless and made > 1:
+        world.fail(f"{made} creates and deletes of the record of one pod")
+
+
+@scenario({"record": RECORD, "backend": BACKEND})
+async def records_deleted_again(world: World) -> None:
+    """Somebody deletes the record of a pod again and again."""
+    await begin(world, ONE)
+    before = sum(map(_makes_or_ends, world.steps))
+    for _ in range(2 * _MOST_MADE):
+        world.delete_records()
+        await asyncio.sleep(DISTURBED / _MOST_MADE / 2)
+    made = sum(map(_makes_or_ends, world.steps)) - before
+    if world.is_faultless and made > _MOST_MADE:
+        world.fail(f"{made} creates of a record in {DISTURBED:g} s")
 
 
 def _makes_or_ends(step: Step) -> bool:

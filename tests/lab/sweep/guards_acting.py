@@ -10,6 +10,7 @@ from lbcf.controller.driver_decisions import Judgements, Validations
 from lbcf.controller.groups import GroupReconciler
 from lbcf.controller.legacy import LegacyLocks
 from lbcf.controller.registrar import Registrar
+from lbcf.controller.removal_check import RemovalCheck
 from lbcf.controller.removals import Removals
 from lbcf.controller.triggers import Triggers
 from lbcf.controller.view import View
@@ -404,8 +405,25 @@ ACTING: dict[str, Mutant] = {
         ),
         ("at-odds",),
     ),
+    "removes-unread": Mutant(
+        "what a removal was decided by is read once more before the record is deleted",
+        (Edit(Removals, "reconcile", "not await self._check.holds(decided)", "False"),),
+        ("pod-unheard-of", "group-unheard-of"),
+    ),
+    "removes-by-the-backend-alone": Mutant(
+        "not only its backend, but the group that selects it, too",
+        (
+            Edit(
+                RemovalCheck,
+                "holds",
+                "await self._groups.since_now(record.group.namespace)",
+                "pass",
+            ),
+        ),
+        ("group-unheard-of",),
+    ),
     "creates-again-at-once": Mutant(
-        "nor is a record that another controller deletes created again and again",
+        "nor is a record that somebody else deletes created again and again",
         (
             Edit(
                 WriteBackoff,
@@ -414,7 +432,7 @@ ACTING: dict[str, Mutant] = {
                 "return None",
             ),
         ),
-        ("pods-unseen",),
+        ("records-deleted-again",),
     ),
     "brakes-itself": Mutant(
         "and one that this controller deleted itself is created again at once",

@@ -45,7 +45,7 @@ ENDING: dict[str, Mutant] = {
             Edit(
                 location,
                 "is_pod_gone",
-                "or pod.phase in _FINISHED",
+                "or pod.has_finished",
                 "or pod.is_terminating",
             ),
         ),
