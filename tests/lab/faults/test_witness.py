@@ -3,6 +3,7 @@
 import asyncio
 import random
 
+import msgspec
 import pytest
 
 from lbcf import sdk
@@ -96,6 +97,21 @@ async def test_nothing_comes_late_after_success(gone: bool) -> None:
 
     expected = [(True, "u2", "")] if gone else [(True, "u1", ""), (True, "u2", "")]
     assert expected == [told(effect) for effect in journal.effects]
+
+
+async def test_nothing_comes_late_while_success_is_on_its_way() -> None:
+    """The effect of a call is there, its answer is not: what is as it asked stays so."""
+    witness, journal = a_witness(sdk.MemberKey.RECORD)
+    witness.late = 1.0
+    await witness.ensure_backend(an_ensure("u1"))
+    witness.late = 0.0
+    witness.slow_down(LATEST + 0.5)
+
+    newer = msgspec.structs.replace(an_ensure("u1"), parameters={"weight": "7"})
+    assert isinstance(await witness.ensure_backend(newer), sdk.Succ)
+
+    assert [(True, "u1", "")] == [told(effect) for effect in journal.effects]
+    assert [{"weight": "7"}] == [member.parameters for member in witness.listed()]
 
 
 async def _until(journal: Journal, effects: int) -> None:

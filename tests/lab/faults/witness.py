@@ -18,7 +18,6 @@ from aiohttp.typedefs import Middleware
 from lbcf import sdk
 from lbcf.sdk.server import Service
 from tests.lab.faults.history import Call, Effect, Journal, Member
-from tests.lab.faults.oracle import DONE
 from webhooks.memory import MemoryDriver
 from webhooks.memory_control import Behaviour, Control, Mode
 from webhooks.memory_members import AnyRequest, Members
@@ -77,7 +76,8 @@ class Witness(MemoryDriver):
     Attributes:
         late: the part of ensures and deregistrations that answer Running and take
             effect some time later, beside whatever else comes meanwhile; but never
-            after a later `Succ` for their record (docs/protocol.md).
+            after the effect of a later call for their record that is answered by
+            `Succ` (docs/protocol.md).
     """
 
     def __init__(
@@ -130,6 +130,7 @@ class Witness(MemoryDriver):
             if self._is_put_off(request, lambda: self.members.ensure(request)):
                 call.outcome = "Running"
                 return sdk.Running(msg="later")
+            self._drop_late(request)
             result = await super().ensure_backend(request)
             call.outcome = type(result).__name__
         return result
@@ -151,6 +152,7 @@ class Witness(MemoryDriver):
             if self._is_put_off(request, lambda: self.members.remove(request)):
                 call.outcome = "Running"
                 return sdk.Running(msg="later")
+            self._drop_late(request)
             result = await super().deregister_backend(request)
             call.outcome = type(result).__name__
         return result
@@ -164,6 +166,14 @@ class Witness(MemoryDriver):
         timer = asyncio.get_running_loop().call_later(seconds, take, effect)
         self._put_off[request.record_id].append(timer)
         return True
+
+    def _drop_late(self, request: AnyRequest) -> None:
+        """Let what earlier calls for a record are still to do take no effect.
+
+        This call takes its effect at once, and may be answered much later.
+        """
+        for timer in self._put_off.pop(request.record_id, ()):
+            timer.cancel()
 
     @contextlib.contextmanager
     def _noted(self, operation: sdk.Operation, request: AnyRequest) -> Iterator[Call]:
@@ -179,9 +189,6 @@ class Witness(MemoryDriver):
             raise
         finally:
             call.ended = time.monotonic()
-            if call.outcome in DONE:
-                for timer in self._put_off.pop(request.record_id, ()):
-                    timer.cancel()
 
 
 @contextlib.asynccontextmanager
