@@ -19,7 +19,7 @@ from prometheus_client.registry import Collector
 from lbcf.controller.first_checks import FirstChecks
 from lbcf.controller.gate_claims import claims_on, unclear_groups
 from lbcf.controller.group_reader import GroupReader
-from lbcf.controller.triggers import same_marks, same_spec
+from lbcf.controller.triggers import same_but_status
 from lbcf.controller.view import View
 from lbcf.core.lifecycle.in_service import GRACE
 from lbcf.core.model.cluster import Pod
@@ -30,7 +30,6 @@ from lbcf.core.selection.gate import KeepShut, OpenGate, Wait, decide_gate, is_s
 from lbcf.executor.writes import ObjectWriter
 from lbcf.kube.errors import Conflict, NotFound
 from lbcf.kube.events import EventRecorder, Reference
-from lbcf.kube.kinds import HasMeta
 from lbcf.runtime.clock import Clock
 from lbcf.runtime.metrics import Metrics
 from lbcf.runtime.queue import WorkQueue
@@ -163,7 +162,7 @@ class ReadinessGates:
     def group_changed(self, old: BackendGroup | None, new: BackendGroup | None) -> None:
         """Look at the pods that wait where a group came, went, or is another one."""
         either = new or old
-        if either is not None and not _is_same(old, new):
+        if either is not None and not same_but_status(old, new):
             self._look_at(either.meta.key.namespace)
 
     def load_balancer_changed(
@@ -171,7 +170,7 @@ class ReadinessGates:
     ) -> None:
         """Look at the pods that may wait for a load balancer."""
         either = new or old
-        if either is not None and not _is_same(old, new):
+        if either is not None and not same_but_status(old, new):
             self.look_at_load_balancer(either.meta.key)
 
     def look_at_load_balancer(self, key: ObjectKey) -> None:
@@ -258,7 +257,3 @@ class ReadinessGates:
                 note=decision.message,
                 warning=True,
             )
-
-
-def _is_same(old: HasMeta | None, new: HasMeta | None) -> bool:
-    return same_spec(old, new) and same_marks(old, new)

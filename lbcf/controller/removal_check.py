@@ -6,7 +6,7 @@ yet the pod, its readiness, or the group that selects it: it would take a health
 
 from lbcf.controller.backend_reader import BackendReader
 from lbcf.controller.group_reader import GroupReader
-from lbcf.controller.triggers import same_marks, same_spec
+from lbcf.controller.triggers import same_but_status
 from lbcf.controller.view import View
 from lbcf.core.model.node_backends import ServiceRef
 from lbcf.core.model.resources import BackendGroup, BackendRecord, PodRef
@@ -50,8 +50,7 @@ class RemovalCheck:
             return True
         if record.group is not None:
             await self._groups.since_now(record.group.namespace)
-            now = self._group(record)
-            if not (same_spec(group, now) and same_marks(group, now)):
+            if not same_but_status(group, self._group(record)):
                 return False
         return backend == self._backend(record)
 

@@ -144,7 +144,7 @@ def _deciding(pod: Pod) -> tuple[object, ...]:
 
 
 def same_spec(old: HasMeta | None, new: HasMeta | None) -> bool:
-    """Return whether only the status of an object changed."""
+    """Return whether it is one object with one spec, and being deleted as before, or not."""
     if old is None or new is None:
         return False
     before, after = old.meta, new.meta
@@ -155,7 +155,7 @@ def same_spec(old: HasMeta | None, new: HasMeta | None) -> bool:
     )
 
 
-def same_marks(old: HasMeta | None, new: HasMeta | None) -> bool:
+def _same_marks(old: HasMeta | None, new: HasMeta | None) -> bool:
     """Return whether labels, annotations and finalizers are as they were."""
     if old is None or new is None:
         return False
@@ -165,6 +165,11 @@ def same_marks(old: HasMeta | None, new: HasMeta | None) -> bool:
         after.annotations,
         after.finalizers,
     )
+
+
+def same_but_status(old: HasMeta | None, new: HasMeta | None) -> bool:
+    """Return whether nothing but the status of an object changed."""
+    return same_spec(old, new) and _same_marks(old, new)
 
 
 def _same_for_records(old: LoadBalancer | None, new: LoadBalancer | None) -> bool:
@@ -413,7 +418,7 @@ class Triggers:
     ) -> None:
         """Look at everything that a driver operates, if it changed itself."""
         either = new or old
-        if either is None or (same_spec(old, new) and same_marks(old, new)):
+        if either is None or same_but_status(old, new):
             return
         self.secret_changed(either.meta.key)
 
