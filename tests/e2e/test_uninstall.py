@@ -286,6 +286,7 @@ def _envoys(cluster: Cluster) -> set[tuple[str, ...]]:
 async def test_drain_tells_what_it_waits_for_and_how_to_go_on(installed: Stage) -> None:
     """The driver is down: it is named, nothing else is taken away; abandon ends it."""
     known = {str(r.meta.key) for r in await _records(installed)}
+    assert 2 == len(known)
     await installed.processes["driver"].end()
     await installed.delete(objects.GROUPS, "web")
     await installed.until_reason("Drained", "DriverUnreachable")
