@@ -4,10 +4,13 @@ A view shows what watches have told so far, each at its own pace: it may have a 
 yet the pod that the record is about.
 """
 
+import asyncio
+
 from typing import TypeVar
 
 from lbcf.controller.view import View
 from lbcf.core.model.node_backends import ServiceRef
+from lbcf.core.model.nodes import Node
 from lbcf.core.model.resources import BackendRecord, PodRef, StaticRef
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.selection.location import (
@@ -51,17 +54,21 @@ class BackendReader:
             if pod is not None and not pod.has_finished:
                 self._view.pods.observe(pod)
             return is_pod_gone(record, pod)
+        if not isinstance(backend, ServiceRef):
+            return is_node_gone(record, await self._read_node(record))
+        node, service = await asyncio.gather(
+            self._read_node(record),
+            self._read(SERVICES, ObjectKey(namespace, backend.name)),
+        )
+        if service is not None:
+            self._view.services.observe(service)
+        return is_node_gone(record, node) or is_port_gone(record, service)
+
+    async def _read_node(self, record: BackendRecord) -> Node | None:
         node = await self._read(NODES, ObjectKey("", node_of(record)))
         if node is not None:
             self._view.nodes.observe(node)
-        if is_node_gone(record, node):
-            return True
-        if not isinstance(backend, ServiceRef):
-            return False
-        service = await self._read(SERVICES, ObjectKey(namespace, backend.name))
-        if service is not None:
-            self._view.services.observe(service)
-        return is_port_gone(record, service)
+        return node
 
     async def _read(self, kind: Resource[T], key: ObjectKey) -> T | None:
         try:

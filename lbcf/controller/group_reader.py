@@ -3,6 +3,8 @@
 Watches of different kinds tell in no order: of a pod before the group that was there first.
 """
 
+import asyncio
+
 from functools import partial
 from typing import TypeVar
 from weakref import WeakValueDictionary
@@ -52,8 +54,10 @@ class GroupReader:
         return await shared.since_now()
 
     async def _list(self, namespace: str) -> tuple[Wait, ...]:
-        groups = await self._unclear(GROUPS, self._view.groups, namespace)
-        binds = await self._unclear(BINDS, self._view.binds, namespace)
+        groups, binds = await asyncio.gather(
+            self._unclear(GROUPS, self._view.groups, namespace),
+            self._unclear(BINDS, self._view.binds, namespace),
+        )
         return (
             *(unclear_group(key, told) for key, told in groups),
             *(unclear_group(bind_group_key(key), told) for key, told in binds),

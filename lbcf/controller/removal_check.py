@@ -4,17 +4,22 @@ Each watch tells at its own pace. Whoever begins to lead may have the record of 
 yet the pod, its readiness, or the group that selects it: it would take a healthy member out.
 """
 
+import asyncio
+
+import attrs
+
 from lbcf.controller.backend_reader import BackendReader
 from lbcf.controller.group_reader import GroupReader
 from lbcf.controller.triggers import same_but_status
 from lbcf.controller.view import View
+from lbcf.core.model.cluster import Pod
 from lbcf.core.model.node_backends import ServiceRef
+from lbcf.core.model.nodes import Node, NodePortService
 from lbcf.core.model.resources import BackendGroup, BackendRecord, PodRef
 from lbcf.core.model.values import ObjectKey
 from lbcf.core.reasons import Reason
 from lbcf.core.selection.location import node_of
 from lbcf.core.selection.plan import Removal
-from lbcf.kube.kinds import HasMeta
 
 
 class RemovalCheck:
@@ -36,7 +41,8 @@ class RemovalCheck:
     async def holds(self, removal: Removal) -> bool:
         """Return whether what a removal was decided by is still what the view has.
 
-        The view has what was read afterwards.
+        The view has what was read afterwards. All is read at once: from a node that has no
+        ready pod left, kube-proxy drops what comes until the load balancer sends no more.
 
         Raises:
             KubeError: nobody knows.
@@ -46,24 +52,40 @@ class RemovalCheck:
             return True
         record = removal.record
         group, backend = self._group(record), self._backend(record)
-        if await self._backends.is_gone(record):
+        is_gone, _ = await asyncio.gather(
+            self._backends.is_gone(record), self._read_groups(record)
+        )
+        if is_gone:
             return True
+        if record.group is not None and not same_but_status(group, self._group(record)):
+            return False
+        return backend == self._backend(record)
+
+    async def _read_groups(self, record: BackendRecord) -> None:
         if record.group is not None:
             await self._groups.since_now(record.group.namespace)
-            if not same_but_status(group, self._group(record)):
-                return False
-        return backend == self._backend(record)
 
     def _group(self, record: BackendRecord) -> BackendGroup | None:
         return None if record.group is None else self._view.groups.get(record.group)
 
-    def _backend(self, record: BackendRecord) -> tuple[str, ...]:
-        """Return the versions of what a record's backend is made of."""
+    def _backend(
+        self, record: BackendRecord
+    ) -> tuple[Pod | Node | NodePortService, ...]:
+        """Return what a record's backend is made of, without the versions that it has.
+
+        Nodes and pods get a new one with each heartbeat and each probe.
+        """
         view, backend = self._view, record.spec.backend
-        namespace, node = record.meta.key.namespace, node_of(record)
-        found: list[HasMeta | None] = [view.nodes.get(ObjectKey("", node))]
+        namespace = record.meta.key.namespace
+        found: list[Pod | Node | NodePortService | None] = [
+            view.nodes.get(ObjectKey("", node_of(record)))
+        ]
         if isinstance(backend, PodRef):
             found.append(view.pods.get(ObjectKey(namespace, backend.name)))
         if isinstance(backend, ServiceRef):
             found.append(view.services.get(ObjectKey(namespace, backend.name)))
-        return tuple("" if one is None else one.meta.resource_version for one in found)
+        return tuple(
+            attrs.evolve(one, meta=attrs.evolve(one.meta, resource_version=""))
+            for one in found
+            if one is not None
+        )

@@ -16,8 +16,9 @@ from lbcf.controller.removals import Removals
 from lbcf.controller.view import View
 from lbcf.core.model.cluster import Pod
 from lbcf.core.model.names import API_GROUP
+from lbcf.core.model.node_backends import ServiceRef
 from lbcf.core.model.resources import BackendRecord
-from lbcf.core.model.values import ObjectKey
+from lbcf.core.model.values import ObjectKey, Port
 from lbcf.core.reasons import Reason
 from lbcf.core.selection.plan import Removal, plan_group
 from lbcf.executor.writes import ObjectWriter
@@ -313,6 +314,56 @@ async def test_group_that_no_watch_has_told_of_keeps_its_records(scene: Scene) -
 
     assert scene.is_live(record)
     assert [record.group] == scene.again
+
+
+async def test_newer_version_that_says_the_same_is_no_reason_to_decide_again(
+    scene: Scene,
+) -> None:
+    """Nodes and pods get another one with each heartbeat and each probe."""
+    record = await scene.made("a")
+    show(scene.view, a_group())
+    seen = _put_pod(scene)
+    show(scene.view, seen)
+    newer = _put_pod(scene)
+    scene.removals.decided([record], [Removal(record, Reason.UNSELECTED, "")])
+    await scene.removals.reconcile(record.meta.key)
+
+    assert seen.meta.resource_version != newer.meta.resource_version
+    assert not scene.is_live(record)
+    assert [] == scene.again
+
+
+async def test_all_is_read_at_once(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where a node has no ready pod left, kube-proxy loses requests until it is out."""
+    record = await scene.made("a")
+    backend = ServiceRef("web", Port(80), 30080, "n1")
+    of_node = attrs.evolve(record, spec=attrs.evolve(record.spec, backend=backend))
+    asked, may_answer, send = set[str](), asyncio.Event(), scene.api.send
+
+    async def sending(request: ApiRequest, within: timedelta | None = None) -> bytes:
+        """Answer when that is allowed."""
+        asked.add(request.path.rpartition("/namespaces/")[2].partition("?")[0])
+        await may_answer.wait()
+        return await send(request, within)
+
+    monkeypatch.setattr(scene.api, "send", sending)
+    removal = Removal(of_node, Reason.NO_READY_LOCAL_ENDPOINT, "")
+    check = RemovalCheck(
+        scene.view,
+        BackendReader(scene.client, scene.view),
+        GroupReader(scene.client, scene.view),
+    )
+    checking = asyncio.create_task(check.holds(removal))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    at_once = set(asked)
+    may_answer.set()
+    await checking
+
+    own = {f"shop/{kind}" for kind in ("services/web", "backendgroups", "binds")}
+    assert {"/api/v1/nodes/n1", *own} == at_once
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])

@@ -415,7 +415,7 @@ ACTING: dict[str, Mutant] = {
         (
             Edit(
                 RemovalCheck,
-                "holds",
+                "_read_groups",
                 "await self._groups.since_now(record.group.namespace)",
                 "pass",
             ),
