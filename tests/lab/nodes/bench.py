@@ -6,11 +6,13 @@
 import asyncio
 import contextlib
 import json
+import math
 import sys
 import time
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from tests.lab.demo.manifests import render
 from tests.lab.demo.options import Options
 from tests.lab.demo.traffic import Traffic, record_path
 from tests.lab.nodes import manifests
-from tests.lab.nodes.events import Damage, Event, Reading, damages
+from tests.lab.nodes.events import Damage, Event, Reading, damages, named
 from tests.lab.nodes.records import NODES, Records
 
 
@@ -79,6 +81,7 @@ class Bench:
         *reasons: tuple[str, str],
         nodes: frozenset[str] = NODES,
         dead: str = "",
+        unready: str = "",
     ) -> AsyncIterator[None]:
         """Let something happen in the body, wait until all has settled, take readings.
 
@@ -87,6 +90,8 @@ class Bench:
             reasons: for which records are deleted, by node.
             nodes: those that are registered in the end.
             dead: the node that has no power or no network.
+            unready: the node of which no pod is ready any more. Its kube-proxy drops what comes
+                as soon as it learns of that, as we do: what is lost before is nobody's fault.
 
         Raises:
             DemoError: other nodes are registered for too long.
@@ -96,7 +101,9 @@ class Bench:
         print(f"{name} ({'Local' if local else 'Cluster'}) ...", flush=True)
         yield
         await self.settle(nodes)
-        found = Event(name, local, dead, reasons, before, self.read())
+        until = self._drained_since(before.at) if unready else math.inf
+        where = dead or unready
+        found = Event(name, local, where, reasons, before, self.read(), until)
         self.events.append(found)
         if not self.naive:
             self.troubles += found.complaints()
@@ -169,6 +176,32 @@ class Bench:
                 if line.startswith("{"):
                     yield json.loads(line)
 
+    def _drained_since(self, moment: float) -> float:
+        """Say when the load balancer was first told to send nothing more to somebody.
+
+        Args:
+            moment: from when on, in seconds of the monotonic clock, as what is returned.
+
+        Raises:
+            DemoError: it was not.
+        """
+        ahead = time.time() - time.monotonic()
+        since = datetime.fromtimestamp(ahead + moment, UTC)
+        return self.drained_after(since).timestamp() - ahead
+
+    def drained_after(self, asked: datetime) -> datetime:
+        """Say when the load balancer had been told to send nothing new.
+
+        Raises:
+            DemoError: it was not.
+        """
+        for entry in self.logged():
+            when = datetime.fromisoformat(entry["timestamp"])
+            is_drain = entry.get("operation") == "drainBackend"
+            if entry["event"] == "driver.answered" and is_drain and when > asked:
+                return when
+        raise DemoError("nothing was drained")
+
     def asked(self, resource: str, name: str) -> str:
         """Say when the last change of an object was asked for (RFC 3339, UTC).
 
@@ -194,7 +227,9 @@ class Bench:
         """Say what became of the requests, event by event."""
         lines = record_path(self._ground).read_text().splitlines()
         moments = [float(line.partition(",")[0]) for line in lines]
-        return damages(self.events, moments, traffic.failures, self.records.members)
+        log = (self._ground.folder / "haproxy.log").read_text()
+        failures = list(named(traffic.failures, log))
+        return damages(self.events, moments, failures, self.records.members)
 
 
 @contextlib.asynccontextmanager

@@ -4,13 +4,20 @@
 them into a table.
 """
 
+import math
+import re
+
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import attrs
 
 from tests.lab.demo.traffic import FailedRequest
+
+
+_SERVED = re.compile(r' pods/(\S+) .*"[A-Z]+ (\S+) HTTP/[^"]*"$', re.MULTILINE)
+"""A request's member and path, in HAProxy's log; `<NOSRV>` where it came to none."""
 
 
 @attrs.frozen
@@ -40,11 +47,13 @@ class Event:
     Attributes:
         name: what was done.
         local: the Service's externalTrafficPolicy was Local.
-        dead: the node that lost power or network, empty for none: connections through
-            it may fail.
+        dead: the node whose connections may fail, empty for none: it lost power or network,
+            or its kube-proxy drops what comes since no pod there is ready.
         reasons: for which records are to be deleted, by node, in any order.
         before: the readings at its beginning.
         after: and when all had settled.
+        until: when the load balancer had been told to send nothing there any more, in
+            seconds of the machine's monotonic clock; what was sent later may not fail.
     """
 
     name: str
@@ -53,6 +62,7 @@ class Event:
     reasons: tuple[tuple[str, str], ...]
     before: Reading
     after: Reading
+    until: float = math.inf
 
     @property
     def calls(self) -> Counter[str]:
@@ -104,7 +114,7 @@ class Damage:
     Attributes:
         requests: answered or failed.
         failed: those that nothing excuses.
-        excused: failed on a connection through a node without power or network.
+        excused: failed on a connection through the node whose connections may fail.
     """
 
     requests: int
@@ -127,7 +137,6 @@ def damages(
         members: node of each member that there ever was, by its name at HAProxy.
     """
     begins = [event.before.at for event in events]
-    dead = [event.dead for event in events]
     requests = Counter(bisect_right(begins, moment) - 1 for moment in moments)
     lost: Counter[int] = Counter()
     failed: defaultdict[int, list[FailedRequest]] = defaultdict(list)
@@ -136,9 +145,31 @@ def damages(
         # One that was under way when the power went failed by that, too.
         last = bisect_right(begins, failure.sent + failure.took_ms / 1000) - 1
         node = members.get(failure.pod, "?")
-        cause = next((n for n in range(first, last + 1) if dead[n] == node), None)
+        cause = next(
+            (
+                n
+                for n in range(first, last + 1)
+                if events[n].dead == node and failure.sent <= events[n].until
+            ),
+            None,
+        )
         if cause is None:
             failed[first].append(failure)
         else:
             lost[cause] += 1
     return [Damage(requests[n], tuple(failed[n]), lost[n]) for n in range(len(events))]
+
+
+def named(failures: Iterable[FailedRequest], log: str) -> Iterator[FailedRequest]:
+    """Name the members of failed requests whose answers do not.
+
+    HAProxy answers nothing where it ends a connection that it was still making, as it does
+    when a member is deregistered whose node does not exist any more. Its log names the member.
+
+    Args:
+        failures: requests, each with a path of its own.
+        log: of HAProxy, in its `httplog` format.
+    """
+    served = {path: member for member, path in _SERVED.findall(log)}
+    for failure in failures:
+        yield attrs.evolve(failure, pod=failure.pod or served.get(failure.path, ""))

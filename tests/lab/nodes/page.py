@@ -10,7 +10,7 @@ BEGIN = "<!-- made by `make nodes`: begin -->"
 END = "<!-- made by `make nodes`: end -->"
 _HEAD = (
     "| what happened | policy | records | driver calls | API writes | requests "
-    "| failed | through the dead node |\n|---|---|---|---|---|---|---|---|"
+    "| failed | through the lost node |\n|---|---|---|---|---|---|---|---|"
 )
 
 

@@ -13,7 +13,6 @@ from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 
 from lbcf.core.reasons import Reason
-from tests.lab.demo.errors import DemoError
 from tests.lab.nodes.bench import PATIENCE, Bench
 from tests.lab.nodes.records import NODES
 from tests.lab.nodes.script import HOSTS, RULES, policy
@@ -40,7 +39,7 @@ async def race(bench: Bench, times: int) -> None:
                     (await dropped.readline()).decode().strip()
                 )
         asked = datetime.fromisoformat(bench.asked("services", "web"))
-        ours, theirs = drained_after(bench, asked) - asked, first - asked
+        ours, theirs = bench.drained_after(asked) - asked, first - asked
         print(
             f"we drained after {_ms(ours)} ms, kube-proxy dropped by {_ms(theirs)} ms"
         )
@@ -52,20 +51,6 @@ async def race(bench: Bench, times: int) -> None:
 def _ms(length: timedelta) -> int:
     """Say a length in milliseconds."""
     return round(length / timedelta(milliseconds=1))
-
-
-def drained_after(bench: Bench, asked: datetime) -> datetime:
-    """Say when the load balancer had been told to send nothing new.
-
-    Raises:
-        DemoError: it was not.
-    """
-    for entry in bench.logged():
-        when = datetime.fromisoformat(entry["timestamp"])
-        is_drain = entry.get("operation") == "drainBackend"
-        if entry["event"] == "driver.answered" and is_drain and when > asked:
-            return when
-    raise DemoError("nothing was drained")
 
 
 @contextlib.asynccontextmanager

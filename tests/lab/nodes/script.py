@@ -90,7 +90,10 @@ async def silence(bench: Bench) -> None:
     nodes = HOSTS if bench.local else NODES
     reasons = (("n2", Reason.NO_READY_LOCAL_ENDPOINT),) if bench.local else ()
     left = nodes - {"n2"} if bench.local else nodes
-    async with bench.event("kubelet of n2 stopped, NotReady", *reasons, nodes=left):
+    unready = "n2" if bench.local else ""
+    async with bench.event(
+        "kubelet of n2 stopped, NotReady", *reasons, nodes=left, unready=unready
+    ):
         await asyncio.to_thread(bench.node("n2").hold, "kubelet")
         await until_ready(bench, "n2", "Unknown")
     async with bench.event("kubelet of n2 started, Ready", nodes=nodes):

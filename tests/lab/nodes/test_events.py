@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+import attrs
 import pytest
 
 from tests.lab.demo.traffic import FailedRequest
 from tests.lab.nodes import page
-from tests.lab.nodes.events import Event, Reading, damages
+from tests.lab.nodes.events import Event, Reading, damages, named
 from tests.lab.nodes.naive import is_wanted
 
 
@@ -71,6 +72,33 @@ def test_request_under_way_when_the_power_goes_is_excused() -> None:
 
     assert (2, 0, (before,)) == (first.requests, first.excused, first.failed)
     assert (1, 1, ()) == (second.requests, second.excused, second.failed)
+
+
+def test_what_kube_proxy_drops_is_excused_until_the_load_balancer_is_told() -> None:
+    """Both learn at one time that no pod of a node is ready."""
+    event = attrs.evolve(an_event(dead="n3"), until=5)
+    failures = [a_failure(4, "lbcf-3"), a_failure(6, "lbcf-3"), a_failure(4, "lbcf-1")]
+
+    [damage] = damages([event], [4, 6, 4], failures, MEMBERS)
+
+    assert 1 == damage.excused
+    assert [failures[2], failures[1]] == sorted(damage.failed, key=lambda f: f.sent)
+
+
+def test_request_without_an_answer_went_where_the_log_says() -> None:
+    """HAProxy's log names the member of a connection that it ended while it was made."""
+    log = (
+        "127.0.0.1:1 [30/Nov/2026:07:44:22.307] web pods/lbcf-3 0/0/-1/-1/250 -1 0 - - "
+        'K--- 42/42/41/38/0 0/0 "GET /?n=7 HTTP/1.1"\n'
+        "127.0.0.1:2 [30/Nov/2026:07:44:22.401] web pods/<NOSRV> 0/-1/-1/-1/0 503 0 - - "
+        'SC-- 1/1/0/0/0 0/0 "GET /?n=8 HTTP/1.1"\n'
+    )
+    lost = [attrs.evolve(a_failure(1, ""), path=f"/?n={n}") for n in (7, 8, 9)]
+    told = attrs.evolve(a_failure(1, "lbcf-1"), path="/?n=7")
+
+    found = named([*lost, told], log)
+
+    assert ["lbcf-3", "<NOSRV>", "", "lbcf-1"] == [f.pod for f in found]
 
 
 @pytest.mark.parametrize(
