@@ -49,18 +49,20 @@ class Scene:
     )
     again: list[ObjectKey] = attrs.Factory(list)
     told: list[Removal] = attrs.Factory(list)
+    check: RemovalCheck = attrs.field(init=False)
     removals: Removals = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.client = KubeClient(self.api)
+        self.check = RemovalCheck(
+            self.view,
+            BackendReader(self.client, self.view),
+            GroupReader(self.client, self.view),
+        )
         self.removals = Removals(
             ObjectWriter(self.client, RECORDS, self.records),
             self.queue,
-            RemovalCheck(
-                self.view,
-                BackendReader(self.client, self.view),
-                GroupReader(self.client, self.view),
-            ),
+            self.check,
             self.again.append,
             self.told.append,
         )
@@ -344,18 +346,13 @@ async def test_all_is_read_at_once(
 
     async def sending(request: ApiRequest, within: timedelta | None = None) -> bytes:
         """Answer when that is allowed."""
-        asked.add(request.path.rpartition("/namespaces/")[2].partition("?")[0])
+        asked.add(request.path.rpartition("/namespaces/")[2])
         await may_answer.wait()
         return await send(request, within)
 
     monkeypatch.setattr(scene.api, "send", sending)
     removal = Removal(of_node, Reason.NO_READY_LOCAL_ENDPOINT, "")
-    check = RemovalCheck(
-        scene.view,
-        BackendReader(scene.client, scene.view),
-        GroupReader(scene.client, scene.view),
-    )
-    checking = asyncio.create_task(check.holds(removal))
+    checking = asyncio.create_task(scene.check.holds(removal))
     for _ in range(10):
         await asyncio.sleep(0)
     at_once = set(asked)

@@ -102,8 +102,8 @@ class Bench:
         yield
         await self.settle(nodes)
         until = self._drained_since(before.at) if unready else math.inf
-        where = dead or unready
-        found = Event(name, local, where, reasons, before, self.read(), until)
+        lost = dead or unready
+        found = Event(name, local, lost, reasons, before, self.read(), until)
         self.events.append(found)
         if not self.naive:
             self.troubles += found.complaints()

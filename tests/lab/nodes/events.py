@@ -47,7 +47,7 @@ class Event:
     Attributes:
         name: what was done.
         local: the Service's externalTrafficPolicy was Local.
-        dead: the node whose connections may fail, empty for none: it lost power or network,
+        lost: the node whose connections may fail, empty for none: it lost power or network,
             or its kube-proxy drops what comes since no pod there is ready.
         reasons: for which records are to be deleted, by node, in any order.
         before: the readings at its beginning.
@@ -58,7 +58,7 @@ class Event:
 
     name: str
     local: bool
-    dead: str
+    lost: str
     reasons: tuple[tuple[str, str], ...]
     before: Reading
     after: Reading
@@ -114,7 +114,7 @@ class Damage:
     Attributes:
         requests: answered or failed.
         failed: those that nothing excuses.
-        excused: failed on a connection through the node whose connections may fail.
+        excused: failed on a connection through the lost node.
     """
 
     requests: int
@@ -138,7 +138,7 @@ def damages(
     """
     begins = [event.before.at for event in events]
     requests = Counter(bisect_right(begins, moment) - 1 for moment in moments)
-    lost: Counter[int] = Counter()
+    excused: Counter[int] = Counter()
     failed: defaultdict[int, list[FailedRequest]] = defaultdict(list)
     for failure in failures:
         first = bisect_right(begins, failure.sent) - 1
@@ -149,15 +149,17 @@ def damages(
             (
                 n
                 for n in range(first, last + 1)
-                if events[n].dead == node and failure.sent <= events[n].until
+                if events[n].lost == node and failure.sent <= events[n].until
             ),
             None,
         )
         if cause is None:
             failed[first].append(failure)
         else:
-            lost[cause] += 1
-    return [Damage(requests[n], tuple(failed[n]), lost[n]) for n in range(len(events))]
+            excused[cause] += 1
+    return [
+        Damage(requests[n], tuple(failed[n]), excused[n]) for n in range(len(events))
+    ]
 
 
 def named(failures: Iterable[FailedRequest], log: str) -> Iterator[FailedRequest]:

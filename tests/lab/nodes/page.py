@@ -33,7 +33,7 @@ def _row(event: Event, hurt: Damage) -> str:
         str(event.writes.total()) if event.writes else "**0**",
         str(hurt.requests),
         f"**{len(hurt.failed)}**",
-        str(hurt.excused) if event.dead else "",
+        str(hurt.excused) if event.lost else "",
     ]
     return f"| {' | '.join(cells)} |"
 

@@ -30,12 +30,12 @@ def a_reading(
 def an_event(
     at: float = 0,
     *reasons: tuple[str, str],
-    dead: str = "",
+    lost: str = "",
     after: Reading | None = None,
 ) -> Event:
     """Make an event that begins at a moment."""
     ended = after or a_reading(at + 1)
-    return Event("it", False, dead, reasons, a_reading(at), ended)
+    return Event("it", False, lost, reasons, a_reading(at), ended)
 
 
 def a_failure(sent: float, pod: str, took_ms: float = 10) -> FailedRequest:
@@ -43,17 +43,17 @@ def a_failure(sent: float, pod: str, took_ms: float = 10) -> FailedRequest:
     return FailedRequest(sent, took_ms, "/", "new", "status", 503, pod)
 
 
-def test_failure_through_the_dead_node_is_excused() -> None:
+def test_failure_through_the_lost_node_is_excused() -> None:
     """And none through any other node, nor one of which nobody knows the node."""
     failures = [a_failure(1, "lbcf-3"), a_failure(2, "lbcf-1"), a_failure(3, "")]
 
-    [damage] = damages([an_event(dead="n3")], [1, 2, 3, 4], failures, MEMBERS)
+    [damage] = damages([an_event(lost="n3")], [1, 2, 3, 4], failures, MEMBERS)
 
     assert (4, 1) == (damage.requests, damage.excused)
     assert ["lbcf-1", ""] == [f.pod for f in damage.failed]
 
 
-def test_failure_of_an_event_without_a_dead_node_is_none_s_fault() -> None:
+def test_failure_of_an_event_without_a_lost_node_is_none_s_fault() -> None:
     """An unknown member is not the node that does not exist."""
     failures = [a_failure(1, ""), a_failure(1, "lbcf-9")]
 
@@ -64,7 +64,7 @@ def test_failure_of_an_event_without_a_dead_node_is_none_s_fault() -> None:
 
 def test_request_under_way_when_the_power_goes_is_excused() -> None:
     """It was sent before, but one that had ended by then was not."""
-    events = [an_event(0), an_event(10, dead="n3")]
+    events = [an_event(0), an_event(10, lost="n3")]
     cut = a_failure(8, "lbcf-3", took_ms=5000)
     before = a_failure(8, "lbcf-3", took_ms=1000)
 
@@ -76,7 +76,7 @@ def test_request_under_way_when_the_power_goes_is_excused() -> None:
 
 def test_what_kube_proxy_drops_is_excused_until_the_load_balancer_is_told() -> None:
     """Both learn at one time that no pod of a node is ready."""
-    event = attrs.evolve(an_event(dead="n3"), until=5)
+    event = attrs.evolve(an_event(lost="n3"), until=5)
     failures = [a_failure(4, "lbcf-3"), a_failure(6, "lbcf-3"), a_failure(4, "lbcf-1")]
 
     [damage] = damages([event], [4, 6, 4], failures, MEMBERS)
