@@ -14,6 +14,7 @@ before the lock is taken over.
 
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from typing import TypeVar
 
 import attrs
 import structlog
@@ -38,11 +39,13 @@ from lbcf.kube.reader import KubeReader
 from lbcf.runtime.clock import Clock
 
 
+V = TypeVar("V")
+
 _NAME_HASH = 40
 _LOOK_AGAIN = timedelta(seconds=5)
 _BETWEEN_SWEEPS = timedelta(minutes=10)
 _MOST_ENDED = 10_000
-"""Records whose end is remembered; of the oldest ones Δ is over already."""
+"""Records whose end is remembered, and locks that they left; of the oldest Δ is over."""
 _STALE = 7200.0
 """Seconds; longer than any Δ: time-outs end at 1 m and lateEffectSeconds at an hour."""
 
@@ -89,6 +92,7 @@ class AddressLocker:
         self._keys = keys
         self._gone: dict[str, _GoneSince] = {}
         self._ended: dict[str, float] = {}
+        self._there: dict[str, None] = {}
 
     def record_changed(
         self, old: BackendRecord | None, new: BackendRecord | None
@@ -100,8 +104,10 @@ class AddressLocker:
         if old is None or new is not None or not old.address:
             return
         self._ended[_name_of(old)] = read_now(self._clock).monotonic
-        while len(self._ended) > _MOST_ENDED:
-            del self._ended[next(iter(self._ended))]
+        _forget_first(self._ended)
+        keyed, unkeyed = self._names_of(old, old.address)
+        for name in keyed or (unkeyed,):
+            self._note_there(name)
 
     async def take(self, step: TakeLock) -> LockTaken | LockHeld:
         """Take a lock under each key, or say who has one and when to ask again.
@@ -142,14 +148,18 @@ class AddressLocker:
     async def _take_one(self, name: str, step: TakeLock) -> LockTaken | LockHeld:
         """Take one lock, or say who has it."""
         own = _name_of(step.record)
-        found = await self._locks.take(name, own, step.takeover_after)
+        found = await self._locks.take(
+            name, own, step.takeover_after, is_there=name in self._there
+        )
         if isinstance(found, HeldBy):
+            self._note_there(name)
             held = await self._judged(name, found, step)
             if held is not None:
                 return held
             found = await self._locks.take_over(found, own, step.takeover_after)
         if isinstance(found, HeldBy):
             return _held(found, _LOOK_AGAIN)
+        self._there.pop(name, None)
         self._gone.pop(name, None)
         return LockTaken(timedelta(seconds=found.lease.duration))
 
@@ -191,9 +201,18 @@ class AddressLocker:
 
     def _names(self, step: TakeLock) -> tuple[tuple[str, ...], str]:
         """Return the locks by the load balancer's keys, and the one by its driver's name."""
-        record, address = step.record, step.address
+        return self._names_of(step.record, step.address)
+
+    def _names_of(
+        self, record: BackendRecord, address: str
+    ) -> tuple[tuple[str, ...], str]:
         keys = reversed(self._keys(record.load_balancer_key))
         return tuple(_named(key, address) for key in keys), _name(record, address)
+
+    def _note_there(self, name: str) -> None:
+        """Note a lock that whoever wants it next will find."""
+        self._there[name] = None
+        _forget_first(self._there)
 
     async def inherit(self, record: BackendRecord, key: str = "") -> str | None:
         """Take the lock of a record that has its address already; returns who else has it.
@@ -318,6 +337,12 @@ class EndCover:
         name = _end_of(record.meta.uid)
         await self._locks.cover(name, _name_of(record), step.settling)
         return EndCovered(step.settling)
+
+
+def _forget_first(entries: dict[str, V]) -> None:
+    """Drop the oldest entries beyond what is remembered."""
+    while len(entries) > _MOST_ENDED:
+        del entries[next(iter(entries))]
 
 
 def _end_of(uid: Uid) -> str:

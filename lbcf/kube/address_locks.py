@@ -60,7 +60,12 @@ class AddressLocks:
         self._clock = clock
 
     async def take(
-        self, name: str, holder: str, settling: timedelta = _UNSAID
+        self,
+        name: str,
+        holder: str,
+        settling: timedelta = _UNSAID,
+        *,
+        is_there: bool = False,
     ) -> Taken | HeldBy:
         """Take a lock that is free, or say who has it; asking again is harmless.
 
@@ -69,15 +74,19 @@ class AddressLocks:
             holder: who takes it.
             settling: for how long calls for the holder's end may take effect when it is
                 gone; written down for whoever comes next.
+            is_there: the lock was seen, and most likely still is: it is read before its
+                creation, which costs the API server much more, is tried.
 
         Raises:
             KubeError: as the tree tells; after `Unavailable` ask again.
         """
         for _ in range(_ROUNDS):
-            try:
-                return Taken(await self._create(name, holder, settling))
-            except AlreadyExists:
-                pass
+            if not is_there:
+                try:
+                    return Taken(await self._create(name, holder, settling))
+                except AlreadyExists:
+                    pass
+            is_there = False
             try:
                 lease = await self._client.get(LEASES, ObjectKey(self._namespace, name))
             except NotFound:

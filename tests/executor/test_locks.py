@@ -32,7 +32,8 @@ class Locksmith:
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
-        self.client = KubeClient(TinyApi())
+        self.api = TinyApi()
+        self.client = KubeClient(self.api)
         self.locks = AddressLocks(self.client, "kube-system", self.clock)
         self.keys: dict[str, tuple[str, ...]] = {}
         self.before_create: Callable[[], Awaitable[None]] | None = None
@@ -128,10 +129,9 @@ async def test_holder_that_ended_long_ago_is_not_waited_for(smith: Locksmith) ->
         await smith.record("first"),
         await smith.record("second", address=ADDRESS),
     )
-    first = attrs.evolve(first, status=attrs.evolve(first.status, address=ADDRESS))
     await smith.take(first)
     await smith.gone(first)
-    smith.locker.record_changed(first, None)
+    smith.locker.record_changed(_at_its_address(first), None)
     smith.clock.advance(QUARANTINE - timedelta(seconds=5))
 
     held = await smith.take(second)
@@ -315,6 +315,49 @@ async def test_lock_of_an_earlier_try_says_what_it_said_then(smith: Locksmith) -
     longer = attrs.evolve(wish(first), takeover_after=2 * QUARANTINE)
 
     assert TAKEN == await smith.locker.take(longer)
+
+
+async def test_lock_that_is_known_to_be_there_is_not_created_in_vain(
+    smith: Locksmith,
+) -> None:
+    """Once a record has waited for it, or has ended that had it: a refused write is dear."""
+    first, second = await smith.record("first"), await smith.record("second")
+    await smith.take(first)
+    await smith.take(second)
+    assert 2 == _creations(smith)
+
+    await smith.gone(first)
+    smith.locker.record_changed(_at_its_address(first), None)
+    smith.clock.advance(QUARANTINE)
+    assert TAKEN == await smith.take(second)
+    await smith.gone(second)
+    smith.locker.record_changed(_at_its_address(second), None)
+    smith.clock.advance(QUARANTINE)
+
+    assert TAKEN == await smith.take(await smith.record("third"))
+    assert 2 == _creations(smith)
+
+
+async def test_lock_that_was_swept_meanwhile_is_created(smith: Locksmith) -> None:
+    """That it was there is no more than a guess."""
+    first = await smith.record("first")
+    await smith.take(first)
+    await smith.gone(first)
+    smith.locker.record_changed(_at_its_address(first), None)
+    [lease] = await smith.locks.list()
+    assert await smith.locks.sweep(lease)
+
+    assert TAKEN == await smith.take(await smith.record("second"))
+
+
+def _creations(smith: Locksmith) -> int:
+    """Count the requests that create a lock, whether or not it was there."""
+    return sum("POST" in one and "leases" in one for one in smith.api.requests)
+
+
+def _at_its_address(record: BackendRecord) -> BackendRecord:
+    """Return a record with the address in its status that was registered."""
+    return attrs.evolve(record, status=attrs.evolve(record.status, address=ADDRESS))
 
 
 async def test_namesake_of_the_holder_is_not_the_holder(smith: Locksmith) -> None:
