@@ -216,8 +216,14 @@ class Reason(Explained):
     ADDRESS_IN_USE = (
         "AddressInUse",
         _REGISTERED,
-        "another record, named in the message if it is of the same namespace, has the address at this load balancer, or had it a moment ago: then the message says until when at the latest",
+        "another record, named in the message if it is of the same namespace, has the address at this load balancer",
         "wait for its end; if both live, two groups mean the same backend: take one out",
+    )
+    ADDRESS_NOT_FREE_YET = (
+        "AddressNotFreeYet",
+        _REGISTERED,
+        "the record that had the address is gone, and calls for its end may still arrive: the message says until when at the latest",
+        "wait: milliseconds where its deregistrar says that all were answered, else at most Δ ([lifecycle.md](lifecycle.md))",
     )
     STATUS_REFUSED = (
         "StatusRefused",

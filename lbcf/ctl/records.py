@@ -151,6 +151,8 @@ def _waits_for_reason(record: BackendRecord, reason: str, now: datetime) -> str:
         return "the end of registrations that were sent earlier"
     if reason == Reason.ADDRESS_IN_USE:
         return "the record that has its address"
+    if reason == Reason.ADDRESS_NOT_FREE_YET:
+        return "the last calls for the record that had its address"
     return f"driver {record.driver_key}"
 
 

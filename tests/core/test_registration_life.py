@@ -374,10 +374,23 @@ def test_who_waits_for_a_record_that_is_gone_is_told_until_when() -> None:
 
     take_up(world, driver=PLAIN, address="10.0.0.1:8080")
 
+    assert (False, Reason.ADDRESS_NOT_FREE_YET) == word(world.stored)
     message = world.stored.status.conditions[0].message
     free_at = world.now().wall + seconds(25)
     assert f"at {free_at:%H:%M:%S} UTC at the latest" in message
     assert free_at == world.stored.status.next_attempt
+
+
+def test_record_that_had_the_same_name_is_not_taken_for_the_one_that_waits() -> None:
+    """The pod of a StatefulSet comes again under its name, at its address."""
+    world = World(NOWHERE)
+    held = held_by(world.stored.meta.key.name, seconds(25), gone_at=GONE_AT)
+    world.locks.append(attrs.evolve(held, holder=world.stored.meta.key))
+
+    take_up(world, driver=PLAIN, address="10.0.0.1:8080")
+
+    message = world.stored.status.conditions[0].message
+    assert "is held by an earlier record of this name, which is gone" in message
 
 
 def test_since_when_the_holder_is_gone_is_written_once_for_each_machine() -> None:

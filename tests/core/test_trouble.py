@@ -56,6 +56,11 @@ def test_failed_creation_is_told_whatever_is_known_of_the_load_balancer(
             (), (attrs.evolve(FAILED, reason=Reason.DRIVER_RUNNING),), id="in order"
         ),
         pytest.param(
+            (),
+            (attrs.evolve(FAILED, reason=Reason.ADDRESS_NOT_FREE_YET),),
+            id="a pod came back at its address",
+        ),
+        pytest.param(
             (), (attrs.evolve(UNCREATED, reason=Reason.CREATING),), id="being created"
         ),
         pytest.param(

@@ -39,6 +39,12 @@ def waiting(record: BackendRecord) -> str:
             False,
             "the record that has its address",
         ),
+        (
+            conditions.REGISTERED,
+            Reason.ADDRESS_NOT_FREE_YET,
+            False,
+            "the last calls for the record that had its address",
+        ),
         (conditions.DRAINED, Reason.DRAINING, True, "connections to end"),
         (
             conditions.DEREGISTERED,

@@ -656,13 +656,15 @@ def _wait_for_lock(
     free_at = None if gone_at is None else now.wall + reply.again_after
     message = f"{step.address} is held by {_holder(record, reply)}"
     if free_at is None:
+        reason = Reason.ADDRESS_IN_USE
         message += "; waiting for its end"
     else:
+        reason = Reason.ADDRESS_NOT_FREE_YET
         message += (
             ", which is gone; free once no call for its end can arrive any more, at "
             f"{free_at:%H:%M:%S} UTC at the latest"
         )
-    why = Explanation(Reason.ADDRESS_IN_USE, message)
+    why = Explanation(reason, message)
     state = _report(state, record, why, reply.again_after)
     if state.report is None:
         return state
@@ -702,6 +704,8 @@ def _holder(record: BackendRecord, reply: LockHeld) -> str:
         return f"Lease {reply.lock}, whose holderIdentity says nothing that we wrote"
     if reply.holder.namespace != record.meta.key.namespace:
         return "a record of another namespace"
+    if reply.holder == record.meta.key:
+        return "an earlier record of this name"
     return f"record {reply.holder.name}"
 
 

@@ -14,6 +14,7 @@ _IN_ORDER = frozenset(
     {
         Reason.DRAINING,
         Reason.WAITING_TO_CONFIRM,
+        Reason.ADDRESS_NOT_FREE_YET,
         Reason.DRIVER_RUNNING,
         Reason.LOAD_BALANCER_RESET,
         Reason.CREATING,
