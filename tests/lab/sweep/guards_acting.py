@@ -202,7 +202,7 @@ ACTING: dict[str, Mutant] = {
         (
             Edit(
                 AddressLocker,
-                "_names",
+                "_names_of",
                 "tuple(_named(key, address) for key in keys)",
                 "()",
             ),
