@@ -101,8 +101,9 @@ class Bench:
         print(f"{name} ({'Local' if local else 'Cluster'}) ...", flush=True)
         yield
         await self.settle(nodes)
-        until = self._drained_since(before.at) if unready else math.inf
-        lost = dead or unready
+        lost, until = dead, math.inf
+        if unready and not self.naive:  # that one drains nobody: nothing is excused
+            lost, until = unready, self._drained_since(before.at)
         found = Event(name, local, lost, reasons, before, self.read(), until)
         self.events.append(found)
         if not self.naive:
