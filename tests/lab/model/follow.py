@@ -53,6 +53,7 @@ def _create(f: Witness, e: Event, memory: Memory) -> str:
         return "the address is in the create, and no lock on it is held"
     # Nobody before it had a call out, although its deletion may be known by now.
     memory.inherited = memory.inherited_at = NEVER
+    memory.doubted = False
     memory.claims.add(e.now.generation)
     return ""
 

@@ -45,7 +45,8 @@ class Memory:
             ever, where it is not known what came of one.
         running_until: the same of one that was answered by Running.
         inherited_at: until when the one before may have sent an ensure; nobody knows which.
-        doubted: an own ensure had no definite answer since it last left no mark behind.
+        doubted: since it last left no mark behind, an own ensure had no definite answer,
+            or one before it may have sent one of a record that no step had shown.
         unheard: nothing was heard of an own write that cleared the mark.
         has_lock: on the record's address.
         said: for how long calls for the record's end may take effect, as that lock says.
@@ -190,9 +191,13 @@ class Witness:
             return self._recalled(self.memory_of(how.recalls, record), how)
         doubts = self.deleted.get(record, float("inf")) < how.began
         sent_at = how.began - MARGIN
+        last = self._last_version(record)
         return Memory(
             inherited=sent_at if doubts else NEVER,
-            inherited_at=sent_at if self._is_unsettled(record) else NEVER,
+            inherited_at=sent_at if last and self._is_unsettled(last) else NEVER,
+            # Who created it may have been killed before the answer: it is not known
+            # whether the heir found it when it began.
+            doubted=last is None,
         )
 
     @staticmethod
@@ -216,12 +221,13 @@ class Witness:
             known.inherited_at = sent_at
         return known
 
-    def _is_unsettled(self, record: str) -> bool:
-        """Tell whether an ensure of a record may be out, by what is known of it."""
+    def _last_version(self, record: str) -> Facts | None:
+        """Return a record as it was last seen by anybody; None: nobody has."""
         known = [version for of, version in self.versions if of == record]
-        if not known:
-            return False
-        last = self.versions[record, max(known)]
+        return self.versions[record, max(known)] if known else None
+
+    def _is_unsettled(self, last: Facts) -> bool:
+        """Tell whether an ensure of a record may be out, by what is known of it."""
         mark = self.mark("", last.ensuring)
         return not decisions.is_settled(last.registered, mark, last.always)
 

@@ -70,6 +70,13 @@ from tests.lab.sweep.guards import MUTANTS
             "running-late",
             id="call before a kill, with shorter bounds than one that was running",
         ),
+        pytest.param(
+            "taken-after-a-restart",
+            "unjournaled",
+            "WRITE POST /apis/lbcf.tkestack.io",
+            "crash-after",
+            id="create whose answer nobody was there to read",
+        ),
     ],
 )
 def test_what_was_refused_once_is_allowed(
