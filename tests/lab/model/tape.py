@@ -6,6 +6,7 @@ tape.wrote("A1", "create", written.permission, ended)
 follow(tape.trace())
 """
 
+from asyncio import CancelledError
 from datetime import datetime
 
 from lbcf.core.lifecycle.steps import (
@@ -41,6 +42,7 @@ from lbcf.core.model.operations import Operation
 from lbcf.core.model.resources import BackendRecord, LoadBalancerDriver
 from lbcf.core.model.values import MemberKey
 from lbcf.kube.errors import KubeError, Unavailable
+from lbcf.runtime.tasks import is_ending
 from tests.fakes.clock import EPOCH
 
 
@@ -232,6 +234,9 @@ def _outcome(step: Step, reply: Reply | BaseException) -> Json:
             return {"outcome": "unanswered" if reply.may_land else "unsent"}
         case KubeError() if isinstance(step, CallDriver):
             # The permission was too old and could not be renewed: nothing was sent.
+            return {"outcome": "withheld"}
+        case CancelledError() if isinstance(step, CallDriver) and not is_ending():
+            # A call that is cut off is told of as unanswered: it was that renewal.
             return {"outcome": "withheld"}
         case KubeError() if isinstance(step, WriteStatus) and not _may_be_made(reply):
             return {"outcome": "withheld"}

@@ -77,6 +77,13 @@ from tests.lab.sweep.guards import MUTANTS
             "crash-after",
             id="create whose answer nobody was there to read",
         ),
+        pytest.param(
+            "crowd",
+            "record",
+            "READ GET /apis/lbcf.tkestack.io",
+            "cancel",
+            id="permission whose renewal was cut off",
+        ),
     ],
 )
 def test_what_was_refused_once_is_allowed(
