@@ -236,7 +236,7 @@ def _outcome(step: Step, reply: Reply | BaseException) -> Json:
             # The permission was too old and could not be renewed: nothing was sent.
             return {"outcome": "withheld"}
         case CancelledError() if isinstance(step, CallDriver) and not is_ending():
-            # A call that is cut off is told of as unanswered: it was that renewal.
+            # A call that was sent is answered even if it is cut off: this was the renewal.
             return {"outcome": "withheld"}
         case KubeError() if isinstance(step, WriteStatus) and not _may_be_made(reply):
             return {"outcome": "withheld"}

@@ -565,6 +565,26 @@ def test_an_heir_that_recalls_a_call_without_an_answer_waits_for_that() -> None:
     assert "lock" == refusal.event.step
 
 
+def test_an_heir_leaves_no_mark_on_a_record_that_it_created() -> None:
+    """Nobody before it can have an ensure of that out."""
+    life = a_life()
+    steps = life["steps"]
+    assert isinstance(steps, list)
+    at_start = {"began": -1.0, "ended": -1.0}
+    crash = {"actor": "A0", "step": "crash", **at_start}
+    heir = {"actor": "A1", "step": "inherit", "name": "A0", "recalls": "", **at_start}
+    written = place_of(life, "write")
+    marked = {**steps[written]["now"], "ensuring": "A0/A1"}
+    others = altered(life, written, now=marked)["steps"]
+    assert isinstance(others, list)
+
+    refusal = follow({**life, "steps": [crash, heir, *others]})
+
+    assert follow({**life, "steps": [crash, heir, *steps]}) is None
+    assert refusal is not None
+    assert "left behind" in refusal.why
+
+
 def test_nobody_inherits_the_name_of_one_that_works() -> None:
     """Each would think that it is alone."""
     refusal = follow(with_heir(an_end("B1"), began=-1.0, is_dead=False))

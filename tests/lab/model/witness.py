@@ -46,7 +46,7 @@ class Memory:
         running_until: the same of one that was answered by Running.
         inherited_at: until when the one before may have sent an ensure; nobody knows which.
         doubted: since it last left no mark behind, an own ensure had no definite answer,
-            or one before it may have sent one of a record that no step had shown.
+            or the one before it may have sent one, as no step had shown the record.
         unheard: nothing was heard of an own write that cleared the mark.
         has_lock: on the record's address.
         said: for how long calls for the record's end may take effect, as that lock says.
