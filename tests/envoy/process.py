@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import aiohttp
 import msgspec
@@ -13,14 +13,16 @@ from tests.webhooks.processes import Running, running
 
 
 @contextlib.asynccontextmanager
-async def process(stage: Stage, die_at: int = -1) -> AsyncIterator[Running]:
-    """Run the driver as a process for a block."""
+async def process(
+    stage: Stage, die_at: int = -1, flags: Sequence[str] = ()
+) -> AsyncIterator[Running]:
+    """Run the driver as a process for a block, with more flags."""
     async with running(
         "tests.envoy.crashing",
         *("--state-directory", str(stage.folder)),
         *("--xds-address", f"127.0.0.1:{stage.port}"),
         *("--allow-listeners", "*", "--allow-addresses", "127.0.0.0/8"),
-        *("--die-at", str(die_at)),
+        *("--die-at", str(die_at), *flags),
     ) as child:
         yield child
 

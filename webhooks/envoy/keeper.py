@@ -235,13 +235,19 @@ class Keeper:
             self._load()
             self._publish(self._wanted)
             management = Management(
-                self.address, self.fleets, self.epoch, self.files, self.store.step
+                self.address,
+                self.fleets,
+                self.epoch,
+                self.files,
+                self.store.step,
+                self.clock,
             )
             await management.open()
         except BaseException:
             self.store.release()
             raise
         self._management = management
+        self._spawn(management.follow())
         self._spawn(self._write())
         self._spawn(self._write_envoys())
         self._spawn(self._expire())

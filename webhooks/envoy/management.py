@@ -4,8 +4,9 @@ import asyncio
 import contextlib
 
 from collections.abc import AsyncGenerator, AsyncIterator
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import attrs
 import grpc
@@ -14,8 +15,9 @@ import structlog
 from envoy.service.discovery.v3 import ads_pb2_grpc
 from envoy.service.load_stats.v3 import lrs_pb2_grpc
 
+from lbcf.runtime.clock import Clock, SystemClock
 from lbcf.runtime.flags import BindAddress
-from lbcf.runtime.tasks import end_tasks
+from lbcf.runtime.tasks import CutError, cut_is_error, end_tasks
 from webhooks.envoy import messages
 from webhooks.envoy.balancers import is_fleet
 from webhooks.envoy.errors import TurnedAway, TurnedAwayFor
@@ -34,6 +36,9 @@ LONGEST_ID = 255
 
 COMPLAIN_AGAIN = 60.0
 """Seconds between two words in the log about Envoys turned away for the same reason."""
+
+LOOK = timedelta(seconds=5)
+"""Between two looks at the files; the kubelet takes up to a minute to change them."""
 
 _OPTIONS = (
     ("grpc.so_reuseport", 0),  # a second server on the port is an error, not a share
@@ -55,8 +60,24 @@ _log = structlog.get_logger(__name__)
 
 
 @attrs.frozen
+class Pem:
+    """What the files hold; equal as long as nothing has changed."""
+
+    certificate: bytes = attrs.field(repr=False)
+    key: bytes = attrs.field(repr=False)
+    clients: bytes = attrs.field(repr=False)
+
+    def credentials(self) -> Any:
+        """Return what serves Envoys with certificates of these alone."""
+        pair = (self.key, self.certificate)
+        return grpc.ssl_server_credentials(
+            [pair], self.clients, require_client_auth=True
+        )
+
+
+@attrs.frozen
 class Files:
-    """PEM files of the server; read again for each connection.
+    """PEM files of the server.
 
     Attributes:
         certificate, key: its own.
@@ -67,34 +88,34 @@ class Files:
     key: Path
     clients: Path
 
-    def configuration(self) -> Any:
-        """Read the files.
+    def read(self) -> Pem:
+        """Read all of them.
 
         Raises:
             OSError: one cannot be read.
         """
-        pair = (self.key.read_bytes(), self.certificate.read_bytes())
-        return grpc.ssl_server_certificate_configuration(
-            [pair], root_certificates=self.clients.read_bytes()
-        )
+        files = (self.certificate, self.key, self.clients)
+        return Pem(*(file.read_bytes() for file in files))
 
-    def renewed(self) -> Any:
-        """Read the files again; None: they cannot be read now, so the last ones stay."""
+    async def check(self, pem: Pem) -> None:
+        """Serve nobody with them for a moment, for gRPC alone knows what it takes.
+
+        OpenSSL takes keys of secp256k1 or RSA-PSS, which gRPC does not, and refuses RSA of
+        1,024 bits, which it does (measured, 1.85).
+
+        Raises:
+            OSError: it does not take them.
+        """
+        server = grpc.aio.server()
         try:
-            return self.configuration()
-        except (OSError, ValueError) as error:
-            _log.warning("envoy.certificate_unreadable", error=str(error))
-            return None
-
-    def credentials(self) -> Any:
-        """Return what serves Envoys with certificates of these alone.
-
-        Raises:
-            OSError: one cannot be read.
-        """
-        return grpc.dynamic_ssl_server_credentials(
-            self.configuration(), self.renewed, require_client_authentication=True
-        )
+            server.add_secure_port("127.0.0.1:0", pem.credentials())
+        except RuntimeError as error:
+            raise OSError(
+                f"{self.certificate} and {self.key} are no pair that gRPC takes, or "
+                f"{self.clients} is no certificate: the lines before are its reasons"
+            ) from error
+        await server.start()  # else its port would never be closed
+        await server.stop(None)
 
 
 @attrs.define(eq=False)
@@ -107,7 +128,8 @@ class Management:
         epoch: of the state.
         files: for TLS in both directions; None: none, for loopback.
         step: is told of each response before it is sent, so that tests can end there.
-        is_closing: whether streams are to end because the driver does.
+        clock: for the pauses between looks at the files.
+        is_closing: whether streams are to end: the driver does, or certificates change.
     """
 
     address: BindAddress
@@ -115,15 +137,31 @@ class Management:
     epoch: str
     files: Files | None
     step: Step
+    clock: Clock = attrs.field(factory=SystemClock)
     is_closing: bool = attrs.field(default=False, init=False)
     _server: Any = attrs.field(default=None, init=False)
+    _pem: Pem | None = attrs.field(default=None, init=False)
+    _refused: Pem | None = attrs.field(default=None, init=False)
+    _said: str = attrs.field(default="", init=False)
     _complained_at: dict[TurnedAwayFor, float] = attrs.field(factory=dict, init=False)
 
-    async def open(self) -> int:
-        """Listen; return the port.
+    async def open(self) -> None:
+        """Listen.
 
         Raises:
-            OSError: the address cannot be listened on, or a file cannot be read.
+            OSError: the address cannot be listened on, or a file cannot be used.
+        """
+        pem = None
+        if self.files is not None:
+            pem = self.files.read()
+            await self.files.check(pem)
+        await self._listen(pem)
+
+    async def _listen(self, pem: Pem | None) -> None:
+        """Serve Envoys, with TLS if there is something for it.
+
+        Raises:
+            OSError: the address cannot be listened on.
         """
         server = grpc.aio.server(options=_OPTIONS)
         ads_pb2_grpc.add_AggregatedDiscoveryServiceServicer_to_server(
@@ -132,16 +170,60 @@ class Management:
         lrs_pb2_grpc.add_LoadReportingServiceServicer_to_server(_Lrs(self), server)
         where = str(self.address) if self.address.host else f"[::]:{self.address.port}"
         try:
-            if self.files is None:
+            if pem is None:
                 port = server.add_insecure_port(where)
             else:
-                port = server.add_secure_port(where, self.files.credentials())
+                port = server.add_secure_port(where, pem.credentials())
         except RuntimeError as error:
             raise OSError(f"Envoys cannot be served on {where}: {error}") from error
+        self.is_closing = False
+        self._server, self._pem = server, pem
         await server.start()
-        self._server = server
         _log.info("envoy.listening", address=where, port=port)
-        return int(port)
+
+    async def follow(self) -> NoReturn:
+        """Look at the files periodically, until cancelled."""
+        while True:
+            await self.clock.sleep(LOOK)
+            try:
+                with cut_is_error("a look at certificates"):
+                    await self.look()
+            except (OSError, CutError) as error:
+                self._warn(str(error))
+            except Exception:  # noqa: BLE001  (else nobody would look again, or tell)
+                _log.exception("envoy.certificates_not_renewed")
+
+    async def look(self) -> None:
+        """Serve with new certificates if there are any: all Envoys connect anew then.
+
+        gRPC would change them in a server that goes on (`dynamic_ssl_server_credentials`), but
+        a handshake at that moment uses what another one has just freed, and the process dies
+        (grpc/grpc#36693, open with 1.85).
+
+        Raises:
+            OSError: what is there cannot be used, or not yet: it is served as before.
+        """
+        if self.files is None:
+            return
+        pem = self.files.read()
+        if pem == self._refused:
+            return  # gRPC would tell its reasons once more, every 5 s
+        if pem != self._pem or self._server is None:
+            try:
+                await self.files.check(pem)
+            except OSError:
+                self._refused = pem
+                raise
+            await self.close()
+            await self._listen(pem)
+            _log.info("envoy.certificates_renewed")
+        self._refused, self._said = None, ""
+
+    def _warn(self, why: str) -> None:
+        """Log why there are no new certificates, once."""
+        if why != self._said:
+            _log.warning("envoy.certificates_not_renewed", error=why)
+        self._said = why
 
     async def close(self) -> None:
         """End all streams; Envoys keep what they have."""
