@@ -270,6 +270,28 @@ async def test_renewed_certificates_count_for_all(stage: Stage, tmp_path: Path) 
         assert [] == await envoy.listeners()
 
 
+async def test_an_envoy_connects_anew_when_certificates_are_renewed(
+    stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It has what it had, and is told of what changes from then on."""
+    authority = Authority.writing(tmp_path)
+    driver = await serve(stage, authority.files("driver.example"))
+    pair = transport(authority.issued("envoy-1"), authority.ca)
+
+    async def is_renewed() -> bool:
+        return "envoy.certificates_renewed" in capsys.readouterr().out
+
+    async with connecting(stage, pair) as envoy:
+        await settled(lambda: driver.create_load_balancer(stage.create()))
+        authority.issued("driver.example")
+        await until(is_renewed)
+        assert [f"lbcf/{stage.listen}"] == await envoy.listeners()
+        await settled(
+            lambda: driver.ensure_backend(stage.ensure("one", "127.0.0.9:80"))
+        )
+        assert {"127.0.0.9:80"} == {*await envoy.members(stage.listen)}
+
+
 async def test_an_address_that_is_taken_meanwhile_is_waited_for(
     stage: Stage, tmp_path: Path
 ) -> None:

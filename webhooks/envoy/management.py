@@ -98,7 +98,7 @@ class Files:
         return Pem(*(file.read_bytes() for file in files))
 
     async def check(self, pem: Pem) -> None:
-        """Serve nobody with them for a moment, for gRPC alone knows what it takes.
+        """Have gRPC take them at a port that nobody knows; it alone knows what it takes.
 
         OpenSSL takes keys of secp256k1 or RSA-PSS, which gRPC does not, and refuses RSA of
         1,024 bits, which it does (measured, 1.85).
