@@ -479,6 +479,19 @@ def test_an_address_is_free_when_calls_without_an_answer_are_over() -> None:
     assert follow(with_takeover(trace, 17.0)) is not None
 
 
+def test_an_end_counts_from_its_release_whoever_tells_of_it_first() -> None:
+    """Another one reads that the record is gone before the release has its answer."""
+    trace = with_takeover(an_end(""), SETTLING)
+    steps = trace["steps"]
+    assert isinstance(steps, list)
+    *others, release, taken = steps
+    within = {"began": taken["began"] - 1.0, "ended": taken["began"] - 1.0}
+    read = {"actor": "B2", "step": "read", "record": UID, "outcome": "gone", **within}
+    late = {**release, "ended": taken["ended"] + 5.0}
+
+    assert follow({**trace, "steps": [*others, read, taken, late]}) is None
+
+
 @pytest.mark.parametrize(
     ("named", "answers"),
     [

@@ -111,6 +111,7 @@ class Witness:
 
     Attributes:
         keyed: drivers whose members are named after records.
+        gone: when records may have ended at the earliest, whoever told of it first.
         locks: how each was taken by whoever holds it.
         covered: for how long calls for their ends may take effect, as was announced for
             records.
@@ -256,7 +257,7 @@ class Witness:
             memory.seen = None
         ended = e.outcome in ("gone", "released")
         if ended or (e.step == "release" and e.outcome == "unknown"):
-            self.gone.setdefault(e.record, e.began)
+            self.gone[e.record] = min(self.gone.get(e.record, e.began), e.began)
         if e.now is not None and e.step == "update":
             memory.kept.append((e.ended, e.now))
         elif e.now is not None:

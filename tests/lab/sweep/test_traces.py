@@ -26,6 +26,13 @@ from tests.lab.sweep.guards import MUTANTS
             "reuse-name", "backend", "WRITE PATCH", "pause", id="late word of a release"
         ),
         pytest.param(
+            "taken-meanwhile",
+            "backend",
+            "WRITE PATCH",
+            "pause",
+            id="late word of a release, after another one's",
+        ),
+        pytest.param(
             "parameters-later",
             "record",
             "WRITE PATCH",
