@@ -69,7 +69,7 @@ test-fast: install ## ~10 min | Run the tests that need no cluster, no nodes and
 
 .PHONY: test
 test: build ## ~30 min | Run all tests, on a real kube-apiserver, real nodes and a real HAProxy.
-	$(BIN)/pytest -n $(WORKERS) --dist loadfile $(TEST_ARGS)
+	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TEST_ARGS)
 
 .PHONY: check
 check: lint types layers test ## ~30 min | All that CI checks before the demo: lint, types, layers, test.

@@ -2,7 +2,10 @@
 
 import gc
 
+from collections import Counter
+
 import hypothesis
+import pytest
 
 
 # How long an example takes says how busy the machine is.
@@ -21,6 +24,21 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("unhurried")
 
 pytest_plugins = ["pytester", "tests.lab.cluster.fixtures", "tests.manifests.fixtures"]
+
+
+@pytest.hookimpl(tryfirst=True)  # an order that is drawn is drawn afterwards
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Have workers begin with the files whose single tests take long, then with the largest.
+
+    A run is over when the last file is: what takes minutes is not to begin in the last of them.
+    """
+    if hasattr(config, "workerinput"):
+        tests = Counter(item.path for item in items)
+        items.sort(
+            key=lambda item: (not item.get_closest_marker("long"), -tests[item.path])
+        )
 
 
 def pytest_collection_finish() -> None:

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import cast
 
+import pytest
+
 from lbcf.conformance.openapi import document
 from lbcf.core.model.operations import Operation
 from lbcf.sdk import Driver, Service
@@ -14,6 +16,8 @@ from lbcf.sdk.replies import served_operations
 from tests.conformance.stages import Twist, serving, twisted
 from webhooks.memory import MemoryDriver
 
+
+pytestmark = pytest.mark.long
 
 Json = dict[str, "Json"]
 

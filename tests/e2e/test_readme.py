@@ -29,7 +29,7 @@ from tests.lab.installed.install import ROOT
 from tests.lab.installed.quickstart import lines
 
 
-pytestmark = [pytest.mark.cluster, pytest.mark.envoy]
+pytestmark = [pytest.mark.cluster, pytest.mark.envoy, pytest.mark.long]
 
 SYSTEM = "kube-system"
 HEADING = "A load balancer for a Service"

@@ -15,7 +15,7 @@ from tests.e2e.stage import Stage
 from tests.e2e.watched import metrics_of
 
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 
 async def test_a_namespace_has_no_more_records_than_it_may(bare: Stage) -> None:

@@ -31,7 +31,7 @@ from tests.manifests.documents import ROOT
 from tests.patience import PATIENCE
 
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.cluster, pytest.mark.long]
 
 SYSTEM = "lbcf-system"
 WORKERS = ("controller", "deregistrar")

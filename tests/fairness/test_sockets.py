@@ -17,6 +17,7 @@ TRIES = 4
 
 
 @pytest.mark.nodes
+@pytest.mark.long
 def test_another_tenant_waits_for_none_that_hangs(tmp_path: Path) -> None:
     """Each of its acts takes a second more than alone at most; none waits for what hangs.
 

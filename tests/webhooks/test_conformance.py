@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
 from lbcf.conformance.findings import Outcome
 from lbcf.conformance.target import OPTIONAL, Target
 from lbcf.sdk import Service
@@ -14,6 +16,8 @@ from tests.conformance.test_schemathesis import keeps
 from tests.patience import PATIENCE
 from tests.webhooks.rig import Rig
 
+
+pytestmark = pytest.mark.long
 
 STRANGERS = ("198.18.0.99:9090", "198.18.200.1:8080")
 

@@ -19,6 +19,7 @@ the first."""
 
 
 @pytest.mark.cluster
+@pytest.mark.long
 async def test_sampled_faults_break_no_promise(told: Cluster, tmp_path: Path) -> None:
     """Whatever goes wrong: written before done, no leak, no wrong removal, at rest.
 

@@ -21,7 +21,12 @@ from tests.lab.installed.quickstart import ON_NODES, PAGE, TUTORIAL, Line, lines
 from tests.lab.installed.symptoms import OnCall
 
 
-pytestmark = [pytest.mark.nodes, pytest.mark.haproxy, pytest.mark.timeout(3600)]
+pytestmark = [
+    pytest.mark.nodes,
+    pytest.mark.haproxy,
+    pytest.mark.timeout(3600),
+    pytest.mark.long,
+]
 
 WITH_KUBECTL = {"With kubectl", "What kubectl installed"}
 WITH_HELM = {"With Helm", "What Helm installed"}

@@ -12,6 +12,7 @@ pytestmark = [
     pytest.mark.nodes,
     pytest.mark.haproxy,
     pytest.mark.cluster,
+    pytest.mark.long,
 ]
 
 
