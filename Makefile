@@ -67,6 +67,7 @@ hooks: install ## at once | Have git ask lint, layers and types before each comm
 test-fast: install ## ~10 min | Run the tests that need no cluster, no nodes and no HAProxy.
 	$(BIN)/pytest -m "$(ALONE)" $(TEST_ARGS)
 
+# Files are begun in the order of tests/conftest.py, not by their number of tests alone.
 .PHONY: test
 test: build ## ~30 min | Run all tests, on a real kube-apiserver, real nodes and a real HAProxy.
 	$(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TEST_ARGS)
