@@ -75,8 +75,15 @@ def _update(f: Witness, e: Event, memory: Memory) -> str:
 
 
 def _delete(f: Witness, e: Event, _memory: Memory) -> str:
-    """A deletion may begin at any time."""
-    f.deleted.setdefault(e.record, e.began)
+    """A deletion may begin at any time.
+
+    A second DELETE changes nothing: the record says in which second the first one came,
+    of which nobody may have told.
+    """
+    since = e.began
+    if e.now is not None and e.now.deleted + 1 <= since:
+        since = e.now.deleted
+    f.deleted.setdefault(e.record, since)
     return ""
 
 

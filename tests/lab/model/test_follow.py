@@ -250,6 +250,18 @@ def test_counting_too_early_is_refused() -> None:
     assert "cannot count yet" in refusal.why
 
 
+def test_a_deletion_counts_from_the_first_delete() -> None:
+    """Whoever sent it was killed before the answer; its heir deletes the record again."""
+    life = a_life(SILENCE)
+    steps = life["steps"]
+    assert isinstance(steps, list)
+    *before, delete = steps[: place_of(life, "delete") + 1]
+    read, call, write, *last = steps[len(before) + 1 :]
+    again = {**delete, "actor": "A2", "began": 8.0, "ended": 8.0, "now": write["now"]}
+
+    assert follow({**life, "steps": [*before, read, call, write, again, *last]}) is None
+
+
 def test_a_call_on_an_older_version_is_refused() -> None:
     """What was observed last permits, and nothing older."""
     life = a_life()
