@@ -77,8 +77,8 @@ def _update(f: Witness, e: Event, memory: Memory) -> str:
 def _delete(f: Witness, e: Event, _memory: Memory) -> str:
     """A deletion may begin at any time.
 
-    A second DELETE changes nothing: the record says in which second the first one came,
-    of which nobody may have told.
+    A repeated DELETE changes nothing. The first one is not in the trace if its sender was
+    killed before the answer; the record says when it came, in whole seconds.
     """
     since = e.began
     if e.now is not None and e.now.deleted + 1 <= since:
