@@ -18,8 +18,9 @@ from tests.lab.cluster.ports import free_ports
 from tests.patience import PATIENCE
 from tests.webhooks.requests import RECORD
 from tests.webhooks.rig import Overlap, Rig, State
+from webhooks.envoy.balancers import Identity
 from webhooks.envoy.driver import EnvoyDriver
-from webhooks.envoy.keeper import Keeper
+from webhooks.envoy.keeper import Edit, Keeper
 from webhooks.envoy.store import Store
 from webhooks.shared.reach import AllowedAddresses
 
@@ -32,6 +33,15 @@ BRIEF = timedelta(seconds=0.5)
 
 QUICK = {"connectTimeout": "250ms"}
 """Attributes with which a drain is soon over."""
+
+
+@attrs.define(eq=False)
+class PatientKeeper(Keeper):
+    """One whose disk has as long as a test, however brief its driver is with Envoys."""
+
+    async def change(self, known: Identity, edit: Edit, _: timedelta) -> None:
+        """Change a load balancer."""
+        await super().change(known, edit, timedelta(seconds=PATIENCE))
 
 
 @attrs.define(eq=False)
@@ -126,7 +136,7 @@ class EnvoyRig(Rig):
         addresses: AllowedAddresses = HERE,
     ) -> EnvoyDriver:
         """Return a driver."""
-        keeper = Keeper(
+        keeper = PatientKeeper(
             Store(self.folder / "state"), BindAddress("127.0.0.1", self.port)
         )
         return EnvoyDriver(keeper, listeners, addresses, timedelta(seconds=1.5))

@@ -22,7 +22,7 @@ from lbcf.sdk import (
 )
 from tests.envoy.proxy import FLEET, Envoy
 from tests.envoy.relay import Relay
-from tests.envoy.rig import HERE, QUICK
+from tests.envoy.rig import HERE, QUICK, PatientKeeper
 from tests.lab.cluster.ports import free_ports
 from tests.patience import PATIENCE
 from tests.webhooks import requests
@@ -100,9 +100,10 @@ class Stage:
         folder: Path | None = None,
         patience: timedelta = PATIENT,
         files: Files | None = None,
+        kind: type[Keeper] = PatientKeeper,
     ) -> EnvoyDriver:
         """Start a driver, which waits so long for what Envoys acknowledge."""
-        keeper = Keeper(
+        keeper = kind(
             Store(folder or self.folder),
             BindAddress("127.0.0.1", self.port),
             files,

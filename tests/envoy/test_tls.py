@@ -20,14 +20,13 @@ from lbcf.runtime.tasks import end_tasks
 from lbcf.sdk import RetryAfter
 from tests.envoy.process import process
 from tests.envoy.proxy import Envoy
-from tests.envoy.rig import HERE
+from tests.envoy.rig import HERE, PatientKeeper
 from tests.envoy.stage import Stage, are_connected
 from tests.haproxy.waiting import until
 from tests.webhooks.processes import Running
 from tests.webhooks.troubled import settled
 from webhooks.envoy.driver import EnvoyDriver
 from webhooks.envoy.fleets import Fleets
-from webhooks.envoy.keeper import Keeper
 from webhooks.envoy.management import Files, Management
 from webhooks.envoy.store import Store
 
@@ -95,7 +94,7 @@ def transport(pair: tuple[Path, Path] | None, ca: Path) -> Mapping[str, object]:
 
 async def serve(stage: Stage, files: Files) -> EnvoyDriver:
     """Start a driver that serves Envoys over TLS."""
-    keeper = Keeper(
+    keeper = PatientKeeper(
         Store(stage.folder),
         BindAddress("127.0.0.1", stage.port),
         files,

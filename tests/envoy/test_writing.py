@@ -18,6 +18,7 @@ from tests.haproxy.waiting import until
 from tests.webhooks.troubled import refused, settled, told
 from webhooks.envoy.balancers import Balancer, parse_identity
 from webhooks.envoy.driver import EnvoyDriver
+from webhooks.envoy.keeper import Keeper
 from webhooks.envoy.store import Store
 
 
@@ -71,7 +72,7 @@ async def created(
     stage: Stage, patience: timedelta = BRIEF
 ) -> AsyncIterator[EnvoyDriver]:
     """Have a load balancer for a block, and a driver that soon says what it waits for."""
-    driver = await stage.driver(patience=patience)
+    driver = await stage.driver(patience=patience, kind=Keeper)
     async with Node.running(stage.port, "a"):
         await settled(lambda: driver.create_load_balancer(stage.create()))
         # Once it is on disk which Envoys there are, nothing is written but for the test.

@@ -4,6 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from lbcf.sdk import Clock, SystemClock
+from tests.patience import PATIENCE
 from webhooks.device.connection import Limits
 from webhooks.device.devices import AllowedDevices
 from webhooks.device.flags import Ground
@@ -13,6 +14,9 @@ from webhooks.f5.driver import F5Driver
 from webhooks.f5.load_balancers import LoadBalancers
 from webhooks.f5.units import Units, connect
 
+
+PATIENT = timedelta(seconds=PATIENCE)
+"""How long a driver waits for units that answer in the end."""
 
 NEVER = timedelta(hours=1)
 """A save period: only the driver's end saves."""
@@ -31,8 +35,8 @@ def a_driver(
     *,
     save_period: timedelta = NEVER,
     look_period: timedelta = timedelta(),
-    patience: timedelta = timedelta(seconds=30),
-    answer: timedelta = timedelta(seconds=10),
+    patience: timedelta = PATIENT,
+    answer: timedelta = PATIENT,
     clock: Clock | None = None,
 ) -> F5Driver:
     """Return a driver of units on the loopback interface."""

@@ -238,6 +238,7 @@ async def test_a_monitor_that_is_not_there(driver: F5Driver, bigip: Bigip) -> No
     assert 2 == commits(bigip)
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_strangers_are_left_out(driver: F5Driver, bigip: Bigip) -> None:
     """An address of somebody else, and one that is none, cost the others no attempt."""
     bigip.unit.running.add_member(WEB, {"name": at(3), "description": "theirs"})
@@ -251,6 +252,7 @@ async def test_strangers_are_left_out(driver: F5Driver, bigip: Bigip) -> None:
     assert [8] == bigip.unit.commits
 
 
+@pytest.mark.usefixtures("unhurried")
 async def test_records_at_one_address(driver: F5Driver, bigip: Bigip) -> None:
     """Two of one batch spoil each other's transaction, and nobody else's."""
     lb_info = an_identity(bigip)

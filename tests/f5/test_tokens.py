@@ -1,7 +1,6 @@
 """Who the driver is to a unit: a token at a time, kept and given back."""
 
 import asyncio
-import contextlib
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -17,6 +16,7 @@ from tests.f5.requests import (
 from tests.f5.server import Bigip
 from tests.netscaler.appliances import SteppedClock
 from tests.patience import PATIENCE
+from tests.webhooks.troubled import settled
 from webhooks.device.connection import Connection, Limits
 from webhooks.device.devices import parse_device
 from webhooks.device.refused import PAUSE
@@ -269,12 +269,7 @@ class TestSlowLogins:
             with pytest.raises(RetryAfter):
                 await driver.ensure_backend(an_ensure(an_identity(bigip)))
         go.set()
-        async with asyncio.timeout(PATIENCE):
-            done = False
-            while not done:
-                with contextlib.suppress(RetryAfter):
-                    await driver.ensure_backend(an_ensure(an_identity(bigip)))
-                    done = True
+        await settled(lambda: driver.ensure_backend(an_ensure(an_identity(bigip))))
 
         assert 1 == len(bigip.tokens)
         assert 1 == bigip.seen.count("POST /mgmt/shared/authn/login")
