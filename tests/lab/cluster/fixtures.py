@@ -88,10 +88,3 @@ def namespace(control_plane: Cluster) -> Iterator[str]:
     """A new namespace on the control plane, deleted after the test."""
     with control_plane.namespace() as name:
         yield name
-
-
-@pytest.fixture(scope="session")
-def cluster3() -> Iterator[Cluster]:
-    """Three real nodes whose failure shows after 8 s; needs root."""
-    with running(3, QUICK_FAILURES) as cluster:
-        yield cluster
