@@ -18,12 +18,13 @@ from pathlib import Path
 import pytest
 
 from tests.lab.cluster.api import Cluster
-from tests.lab.cluster.binaries import find_binaries
+from tests.lab.cluster.binaries import cache_folder, find_binaries
 from tests.lab.cluster.images import build_images
 from tests.lab.cluster.kinds import operator_kinds
 from tests.lab.cluster.layout import Options
 from tests.lab.cluster.lifecycle import up
 from tests.lab.cluster.packages import install_packages
+from tests.lab.cluster.places import places
 from tests.lab.cluster.unpacked import promtool
 
 
@@ -61,16 +62,17 @@ def _needs_control_plane(item: pytest.Item) -> bool:
 @contextmanager
 def running(nodes: int, options: Options | None = None) -> Iterator[Cluster]:
     """A cluster in a temporary folder; both are gone at the end."""
-    folder = Path(tempfile.mkdtemp(prefix=f"lbcf-cluster{nodes}-", dir="/tmp"))
-    cluster = up(folder, nodes=nodes, options=options)
-    try:
-        yield cluster
-    finally:
-        if os.environ.get("LBCF_TEST_KEEP"):
-            print(f"kept: python -m tests.lab.cluster exec --dir {folder} -- bash")
-        else:
-            cluster.down()
-            shutil.rmtree(folder)
+    with places(cache_folder() / "places", nodes):
+        folder = Path(tempfile.mkdtemp(prefix=f"lbcf-cluster{nodes}-", dir="/tmp"))
+        cluster = up(folder, nodes=nodes, options=options)
+        try:
+            yield cluster
+        finally:
+            if os.environ.get("LBCF_TEST_KEEP"):
+                print(f"kept: python -m tests.lab.cluster exec --dir {folder} -- bash")
+            else:
+                cluster.down()
+                shutil.rmtree(folder)
 
 
 @pytest.fixture(scope="session")
