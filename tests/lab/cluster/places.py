@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 MOST = 3
-"""Nodes: with them, and control planes of five workers, about 100 instances are in use."""
+"""Nodes: with them, and control planes of five workers, at most 112 instances are in use."""
 
 PERIOD = 0.5
 """Seconds between two looks."""
@@ -30,8 +30,10 @@ def places(folder: Path, nodes: int) -> Iterator[None]:
     """
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as kept:
-        while not _have_taken(kept, folder, min(nodes, MOST)):
-            time.sleep(PERIOD)
+        if not _have_taken(kept, folder, min(nodes, MOST)):
+            print("waiting for the nodes of other runs of this user to end", flush=True)
+            while not _have_taken(kept, folder, min(nodes, MOST)):
+                time.sleep(PERIOD)
         yield
 
 
