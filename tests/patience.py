@@ -7,6 +7,11 @@ stands still with the machine (`tests.steady`), have limits of their own.
 
 import os
 
+from datetime import timedelta
+
 
 PATIENCE = 180.0 * float(os.environ.get("LBCF_TEST_PATIENCE", "1"))
 """Seconds."""
+
+PATIENT = timedelta(seconds=PATIENCE)
+"""The same, for drivers and clients of tests: what they wait for comes in the end."""

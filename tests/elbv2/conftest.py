@@ -13,16 +13,13 @@ from tests.elbv2.clients import write_credentials
 from tests.elbv2.clocks import QuickClock
 from tests.elbv2.emulator import OURS, Emulator
 from tests.elbv2.state import DELAY, EmulatedGroup
-from tests.patience import PATIENCE
+from tests.patience import PATIENT
 from tests.steady import SteadyLoop
 from webhooks.elbv2.balancer import LoadBalancers
 from webhooks.elbv2.claims import Claims
 from webhooks.elbv2.driver import Elbv2Driver
 from webhooks.elbv2.regions import Aws, Settings
 
-
-PATIENT = timedelta(seconds=PATIENCE)
-"""Of the driver and its client: a machine may be slow, AWS is not what is tested."""
 
 MakeDriver = Callable[..., Elbv2Driver]
 

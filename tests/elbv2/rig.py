@@ -8,7 +8,6 @@ import attrs
 
 from tests.elbv2.clients import KEY, an_identity, write_credentials
 from tests.elbv2.clocks import FastClock, QuickClock
-from tests.elbv2.conftest import PATIENT
 from tests.elbv2.emulator import OURS, THEIRS, Emulator
 from tests.elbv2.state import (
     ACCOUNT,
@@ -18,6 +17,7 @@ from tests.elbv2.state import (
     Description,
     EmulatedGroup,
 )
+from tests.patience import PATIENT
 from tests.webhooks.rig import Overlap, Rig, State
 from webhooks.elbv2.balancer import LoadBalancers
 from webhooks.elbv2.claims import IN_MEMORY, Claims

@@ -15,7 +15,7 @@ from lbcf.sdk import CreateLoadBalancerRequest, Driver, MemberKey, RetryAfter
 from tests.envoy.proxy import FLEET, Envoy
 from tests.envoy.relay import Relay
 from tests.lab.cluster.ports import free_ports
-from tests.patience import PATIENCE
+from tests.patience import PATIENT
 from tests.webhooks.requests import RECORD
 from tests.webhooks.rig import Overlap, Rig, State
 from webhooks.envoy.balancers import Identity
@@ -41,7 +41,7 @@ class PatientKeeper(Keeper):
 
     async def change(self, known: Identity, edit: Edit, _: timedelta) -> None:
         """Change a load balancer."""
-        await super().change(known, edit, timedelta(seconds=PATIENCE))
+        await super().change(known, edit, PATIENT)
 
 
 @attrs.define(eq=False)
@@ -194,7 +194,7 @@ class EnvoyRig(Rig):
         """Return another driver, which waits until Envoy has what the test asks for."""
         driver = super().start(make)
         assert isinstance(driver, EnvoyDriver)
-        driver.patience = timedelta(seconds=PATIENCE)
+        driver.patience = PATIENT
         return driver
 
     async def begin(self, _fault: str, _operation: str, /) -> None:
@@ -207,7 +207,7 @@ class EnvoyRig(Rig):
 
     async def end(self, _fault: str, /) -> None:
         """Let Envoys through again."""
-        self.driver.patience = timedelta(seconds=PATIENCE)
+        self.driver.patience = PATIENT
         await self.relay.open()
 
     @property

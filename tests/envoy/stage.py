@@ -24,16 +24,13 @@ from tests.envoy.proxy import FLEET, Envoy
 from tests.envoy.relay import Relay
 from tests.envoy.rig import HERE, QUICK, PatientKeeper
 from tests.lab.cluster.ports import free_ports
-from tests.patience import PATIENCE
+from tests.patience import PATIENT
 from tests.webhooks import requests
 from webhooks.envoy.driver import EnvoyDriver
 from webhooks.envoy.keeper import Keeper
 from webhooks.envoy.management import Files
 from webhooks.envoy.store import Store
 
-
-PATIENT = timedelta(seconds=PATIENCE)
-"""How long a driver waits for Envoys that have what it asks for in the end."""
 
 LONG = timedelta(hours=1)
 """After which an Envoy that is not connected is taken for gone: when a test says so."""

@@ -13,8 +13,9 @@ import pytest
 from lbcf.sdk import Fail, Refusal
 from tests.envoy.node import Node
 from tests.envoy.rig import BRIEF
-from tests.envoy.stage import PATIENT, Stage
+from tests.envoy.stage import Stage
 from tests.haproxy.waiting import until
+from tests.patience import PATIENT
 from tests.webhooks.troubled import refused, settled, told
 from webhooks.envoy.balancers import Balancer, parse_identity
 from webhooks.envoy.driver import EnvoyDriver

@@ -4,7 +4,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from lbcf.sdk import Clock, SystemClock
-from tests.patience import PATIENCE
+from tests.patience import PATIENT
 from webhooks.device.connection import Limits
 from webhooks.device.devices import AllowedDevices
 from webhooks.device.flags import Ground
@@ -14,9 +14,6 @@ from webhooks.f5.driver import F5Driver
 from webhooks.f5.load_balancers import LoadBalancers
 from webhooks.f5.units import Units, connect
 
-
-PATIENT = timedelta(seconds=PATIENCE)
-"""How long a driver waits for units that answer in the end."""
 
 NEVER = timedelta(hours=1)
 """A save period: only the driver's end saves."""

@@ -15,7 +15,7 @@ from tests.f5.requests import (
 )
 from tests.f5.server import Bigip
 from tests.netscaler.appliances import SteppedClock
-from tests.patience import PATIENCE
+from tests.patience import PATIENT
 from tests.webhooks.troubled import settled
 from webhooks.device.connection import Connection, Limits
 from webhooks.device.devices import parse_device
@@ -278,7 +278,7 @@ class TestSlowLogins:
         self, driver: F5Driver, bigip: Bigip, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The driver stops when it has its token, and has given it back."""
-        monkeypatch.setattr("webhooks.device.logins.LAST", timedelta(seconds=PATIENCE))
+        monkeypatch.setattr("webhooks.device.logins.LAST", PATIENT)
         begun, go = asyncio.Event(), asyncio.Event()
 
         async def hold(_request: str) -> None:

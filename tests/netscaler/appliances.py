@@ -20,8 +20,8 @@ from lbcf.sdk import Clock, SystemClock
 from tests.fakes.clock import EPOCH
 from tests.netscaler.nitro import Nitro
 from tests.netscaler.pair import HaPair
-from tests.netscaler.requests import PATIENT
 from tests.netscaler.unit import Unit
+from tests.patience import PATIENT
 from webhooks.device.connection import Limits
 from webhooks.device.devices import AllowedDevices
 from webhooks.device.flags import Ground

@@ -4,14 +4,10 @@ import asyncio
 import re
 
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
 
 from lbcf.sdk import EnsureBackendRequest, Fail, RetryAfter, Running, Succ
 from tests.patience import PATIENCE
 from tests.webhooks.requests import ADDRESS, RECORD
-
-
-PATIENT = timedelta(seconds=PATIENCE)
 
 
 def an_ensure(

@@ -10,9 +10,10 @@ from lbcf.sdk import Fail, RetryAfter, Running, Succ
 from tests.netscaler.appliances import Site
 from tests.netscaler.nitro import Held, Trouble, busy
 from tests.netscaler.pair import HaPair
-from tests.netscaler.requests import PATIENT, an_ensure, until_done
+from tests.netscaler.requests import an_ensure, until_done
 from tests.netscaler.test_faults import is_login, is_save
 from tests.netscaler.test_life import KEY
+from tests.patience import PATIENT
 from tests.webhooks.requests import a_deregister, a_drain, a_list
 from webhooks.netscaler import pair as asking
 from webhooks.netscaler.driver import NetscalerDriver

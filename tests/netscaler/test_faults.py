@@ -16,8 +16,9 @@ from tests.netscaler.errors import (
 )
 from tests.netscaler.nitro import Heard, Held, Trouble, busy, html, refused
 from tests.netscaler.operations import BINDING
-from tests.netscaler.requests import PATIENT, an_ensure, until_done
+from tests.netscaler.requests import an_ensure, until_done
 from tests.netscaler.test_life import KEY
+from tests.patience import PATIENT
 from tests.webhooks.requests import a_deregister, a_drain, a_list
 from webhooks.device.devices import parse_device
 from webhooks.device.errors import Busy

@@ -3,7 +3,6 @@
 import contextlib
 
 from collections.abc import AsyncIterator
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from lbcf.conformance.target import OPTIONAL, Target
 from lbcf.sdk import Service
 from tests.conformance.stages import complaints, ended, results_of, serving
 from tests.conformance.test_schemathesis import keeps
-from tests.patience import PATIENCE
+from tests.patience import PATIENT
 from tests.webhooks.rig import Rig
 
 
@@ -36,8 +35,8 @@ async def target_of(rig: Rig) -> AsyncIterator[Target]:
             declared=OPTIONAL,
             restart=served.restart,
             connect=rig.connector(),
-            timeout=timedelta(seconds=PATIENCE),
-            patience=timedelta(seconds=PATIENCE),
+            timeout=PATIENT,
+            patience=PATIENT,
         )
 
 
